@@ -1,0 +1,238 @@
+"""The catalogue: every table and figure of the papers, as data.
+
+One YAML a study under config/catalogue. Everything else (Snakemake's targets, the command line, the gallery,
+the claims) is derived from it. This module stays light: no torch, no pandas.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tangentbench.config import SCALES, load_checked
+from tangentbench.errors import InvalidConfig, NotWorkingYet, UnknownName
+from tangentbench.paths import Paths
+
+
+@dataclass(frozen=True)
+class PaperValue:
+    """A number a paper prints, and the measure of our table that stands beside it."""
+
+    label: str
+    value: float
+    spread: float | None = None
+    unit: str = ""
+    measure: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper that a measure of our table can decide.
+
+    `scale` is the smallest scale that can decide it. A claim without a measure belongs to an artifact still planned.
+    """
+
+    name: str
+    artifact: str
+    statement: str
+    scale: str
+    measure: Mapping[str, Any] | None = None
+    compare: str | None = None
+    expected: float | tuple[float, float] | None = None
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One table or figure: what it shows, with what settings at which scale, and what the paper says of it."""
+
+    name: str
+    study: str
+    title: str
+    kind: str
+    status: str
+    reference: str
+    caption: str
+    origin: str = "paper"
+    notes: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    datasets: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    split: tuple[str, ...] = ()
+    threads: int = 1
+    scales: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    paper_values: tuple[PaperValue, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def working(self) -> bool:
+        return self.status == "working"
+
+    def settings_at(self, scale: str) -> dict[str, Any]:
+        """The settings common to all scales with those of `scale` on top."""
+        return {**self.settings, **self.scales[scale].get("settings", {})}
+
+    def datasets_at(self, scale: str) -> tuple[str, ...]:
+        return tuple(self.scales[scale].get("datasets", self.datasets))
+
+    def note_at(self, scale: str) -> str:
+        return str(self.scales[scale].get("note", ""))
+
+    def parts_at(self, scale: str) -> dict[str, dict[str, Any]]:
+        """The independent jobs of one scale: a part's name and its settings.
+
+        The settings named in `split` hold lists; each part gets one element of each, again as a list, so that the
+        study function sees the same kind of settings whether split or whole.
+        """
+        settings = self.settings_at(scale)
+        if not self.split:
+            return {"all": settings}
+        axes = [settings[key] for key in self.split]
+        return {
+            "-".join(f"{key}={slug(choice)}" for key, choice in zip(self.split, choices, strict=True)): {
+                **settings,
+                **{key: [choice] for key, choice in zip(self.split, choices, strict=True)},
+            }
+            for choices in itertools.product(*axes)
+        }
+
+
+def slug(value: Any) -> str:
+    """A setting's value as a piece of a file name."""
+    return "".join(letter if letter.isalnum() or letter in "._+" else "_" for letter in str(value))
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    title: str
+    summary: str
+    paper: Mapping[str, Any]
+    artifacts: Mapping[str, Artifact]
+
+    @property
+    def working(self) -> list[Artifact]:
+        return [artifact for artifact in self.artifacts.values() if artifact.working]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    studies: Mapping[str, Study]
+
+    def __iter__(self) -> Iterator[Artifact]:
+        for study in self.studies.values():
+            yield from study.artifacts.values()
+
+    @cached_property
+    def by_name(self) -> dict[str, Artifact]:
+        return {artifact.name: artifact for artifact in self}
+
+    @property
+    def working(self) -> list[Artifact]:
+        return [artifact for artifact in self if artifact.working]
+
+    def artifact(self, name: str) -> Artifact:
+        if name not in self.by_name:
+            raise UnknownName("artifact", name, self.by_name, "`tangentbench list` shows all")
+        return self.by_name[name]
+
+    def working_artifact(self, name: str) -> Artifact:
+        artifact = self.artifact(name)
+        if not artifact.working:
+            raise NotWorkingYet(name)
+        return artifact
+
+    def select(self, targets: list[str] | tuple[str, ...]) -> list[Artifact]:
+        """The artifacts that `targets` (artifacts, studies or `all`) name, in catalogue order."""
+        chosen: set[str] = set()
+        for target in targets:
+            if target == "all":
+                chosen.update(self.by_name)
+            elif target in self.studies:
+                chosen.update(self.studies[target].artifacts)
+            elif target in self.by_name:
+                chosen.add(target)
+            else:
+                names = ["all", *self.studies, *self.by_name]
+                raise UnknownName("target", target, names, "`tangentbench list` shows all")
+        return [artifact for artifact in self if artifact.name in chosen]
+
+
+def require_scale(scale: str) -> str:
+    if scale not in SCALES:
+        raise UnknownName("scale", scale, SCALES)
+    return scale
+
+
+def load_catalogue(paths: Paths) -> Catalogue:
+    """Read and check every study of the catalogue."""
+    studies = {}
+    for file in sorted(paths.catalogue.glob("*.yaml")):
+        study = load_study(file, paths.schemas / "catalogue.schema.json")
+        studies[study.name] = study
+    if not studies:
+        raise InvalidConfig(paths.catalogue, "", "no study stands here: restore it with `git checkout`")
+    catalogue = Catalogue(studies)
+    check_references(catalogue, paths.catalogue)
+    return catalogue
+
+
+def load_study(file: Path, schema: Path) -> Study:
+    raw = load_checked(file, schema)
+    name = raw["study"]
+    if name != file.stem:
+        raise InvalidConfig(file, "study", f"the study is called '{name}' but its file '{file.stem}'")
+    artifacts = {key: make_artifact(file, name, key, entry) for key, entry in raw["artifacts"].items()}
+    return Study(name, raw["title"], raw.get("summary", ""), raw["paper"], artifacts)
+
+
+def make_artifact(file: Path, study: str, name: str, entry: Mapping[str, Any]) -> Artifact:
+    if not name.startswith(f"{study}_"):
+        raise InvalidConfig(file, f"artifacts.{name}", f"an artifact of this study is called {study}_...")
+    entry = dict(entry)
+    artifact = Artifact(
+        name=name,
+        study=study,
+        datasets=tuple(entry.pop("datasets", ())),
+        uses=tuple(entry.pop("uses", ())),
+        split=tuple(entry.pop("split", ())),
+        paper_values=tuple(PaperValue(**value) for value in entry.pop("paper_values", ())),
+        claims=tuple(make_claim(name, claim) for claim in entry.pop("claims", ())),
+        **entry,
+    )
+    for claim in artifact.claims:
+        if artifact.working and claim.measure is None:
+            raise InvalidConfig(
+                file, f"artifacts.{name}.claims.{claim.name}", "a working artifact's claim needs measure and expected"
+            )
+    for scale in SCALES:
+        for key in artifact.split:
+            if not isinstance(artifact.settings_at(scale).get(key), list):
+                reason = f"'{key}' is named in split but is no list at scale {scale}"
+                raise InvalidConfig(file, f"artifacts.{name}.split", reason)
+    return artifact
+
+
+def make_claim(artifact: str, claim: Mapping[str, Any]) -> Claim:
+    expected = claim.get("expected")
+    low_high = (float(expected[0]), float(expected[1])) if isinstance(expected, list) else expected
+    return Claim(artifact=artifact, **{**claim, "expected": low_high})
+
+
+def check_references(catalogue: Catalogue, folder: Path) -> None:
+    """Names that must be unique or must exist across the files."""
+    seen: dict[str, str] = {}
+    for artifact in catalogue:
+        file = folder / f"{artifact.study}.yaml"
+        for used in artifact.uses:
+            if used not in catalogue.by_name:
+                raise InvalidConfig(file, f"artifacts.{artifact.name}.uses", f"there is no artifact '{used}'")
+        for claim in artifact.claims:
+            if claim.name in seen:
+                reason = f"the claim '{claim.name}' stands in {seen[claim.name]} too"
+                raise InvalidConfig(file, f"artifacts.{artifact.name}.claims", reason)
+            seen[claim.name] = artifact.name

@@ -1,0 +1,119 @@
+"""Work, its price, and the estimate of an artifact at a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tangentbench.catalogue import Artifact
+from tangentbench.config import load_checked
+from tangentbench.errors import InvalidConfig, TangentbenchError
+from tangentbench.paths import Paths
+from tangentbench.registry import import_room_module
+
+SECONDS_PER_HOUR = 3600.0
+JOB_OVERHEAD_SECONDS = 6.0
+"""Start of the interpreter and imports, table and figure, for each job."""
+PROCESS_GIB = 0.5
+"""An interpreter with torch and pandas loaded."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Amounts of the units of config/unit_costs.yaml, and the largest memory and disk one job of it needs."""
+
+    units: Mapping[str, float] = field(default_factory=dict)
+    memory_gib: float = 0.0
+    disk_gib: float = 0.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What building something takes; hours are None where no work model stands yet."""
+
+    core_hours: float | None
+    gpu_hours: float | None
+    memory_gib: float | None
+    disk_gib: float | None
+
+    @property
+    def known(self) -> bool:
+        return self.core_hours is not None
+
+    def as_record(self) -> dict[str, float | None]:
+        return {
+            "core_hours": self.core_hours,
+            "gpu_hours": self.gpu_hours,
+            "memory_gib": self.memory_gib,
+            "disk_gib": self.disk_gib,
+        }
+
+
+UNKNOWN = Estimate(None, None, None, None)
+
+WorkModel = Callable[..., Work]
+_MODELS: dict[str, WorkModel] = {}
+
+
+def work(artifact: str) -> Callable[[WorkModel], WorkModel]:
+    """Register the work model of `artifact`; it takes the artifact's settings by name."""
+
+    def register(model: WorkModel) -> WorkModel:
+        _MODELS[artifact] = model
+        return model
+
+    return register
+
+
+@dataclass(frozen=True)
+class UnitCost:
+    device: str
+    seconds: float
+
+
+def load_unit_costs(paths: Paths) -> dict[str, UnitCost]:
+    raw = load_checked(paths.unit_costs, paths.schemas / "unit_costs.schema.json")
+    return {name: UnitCost(entry["device"], float(entry["seconds"])) for name, entry in raw["units"].items()}
+
+
+def estimate(artifact: Artifact, scale: str, prices: Mapping[str, UnitCost], paths: Paths) -> Estimate:
+    """The cost of one artifact at one scale; UNKNOWN while it is planned or has no work model."""
+    model = find_model(artifact)
+    if not artifact.working or model is None:
+        return UNKNOWN
+    parts = artifact.parts_at(scale)
+    works = [model(**settings) for settings in parts.values()]
+    seconds = {"cpu": JOB_OVERHEAD_SECONDS * (len(works) + 1), "gpu": 0.0}
+    for amount in works:
+        for unit, quantity in amount.units.items():
+            if unit not in prices:
+                raise InvalidConfig(paths.unit_costs, f"units.{unit}", f"{artifact.name} needs it and it is not priced")
+            seconds[prices[unit].device] += quantity * prices[unit].seconds
+    return Estimate(
+        core_hours=seconds["cpu"] / SECONDS_PER_HOUR,
+        gpu_hours=seconds["gpu"] / SECONDS_PER_HOUR,
+        memory_gib=PROCESS_GIB + max(amount.memory_gib for amount in works),
+        disk_gib=sum(amount.disk_gib for amount in works),
+    )
+
+
+def find_model(artifact: Artifact) -> WorkModel | None:
+    try:
+        import_room_module(f"tangentbench.costs.{artifact.study}")
+    except TangentbenchError:
+        return None
+    return _MODELS.get(artifact.name)
+
+
+def total(estimates: Iterable[Estimate]) -> Estimate:
+    """Hours and disk add up, memory is the largest; unknown parts are left out."""
+    known = [one for one in estimates if one.known]
+    if not known:
+        return UNKNOWN
+    return Estimate(
+        core_hours=sum(one.core_hours or 0.0 for one in known),
+        gpu_hours=sum(one.gpu_hours or 0.0 for one in known),
+        memory_gib=max(one.memory_gib or 0.0 for one in known),
+        disk_gib=sum(one.disk_gib or 0.0 for one in known),
+    )

@@ -1,0 +1,113 @@
+"""Where everything lives. No path of the project is built anywhere else."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tangentbench.errors import NotACheckout
+
+HOME_VARIABLE = "TANGENTBENCH_HOME"
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The checkout: TANGENTBENCH_HOME, else the first folder at or above `start` with a catalogue, else ours."""
+    if home := os.environ.get(HOME_VARIABLE):
+        candidates = [Path(home).resolve()]
+    else:
+        here = (start or Path.cwd()).resolve()
+        candidates = [here, *here.parents, Path(__file__).resolve().parents[2]]
+    for candidate in candidates:
+        if (candidate / "config" / "catalogue").is_dir():
+            return candidate
+    raise NotACheckout(candidates[0])
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The files of one checkout, by what they are.
+
+    A relative root (Snakemake's view, run from the checkout) and an absolute one (the command line's) both work.
+    """
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config"
+
+    @property
+    def settings(self) -> Path:
+        return self.config / "config.yaml"
+
+    @property
+    def catalogue(self) -> Path:
+        return self.config / "catalogue"
+
+    @property
+    def schemas(self) -> Path:
+        return self.config / "schemas"
+
+    @property
+    def datasets(self) -> Path:
+        return self.config / "datasets.yaml"
+
+    @property
+    def unit_costs(self) -> Path:
+        return self.config / "unit_costs.yaml"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def downloads(self) -> Path:
+        return self.data / "downloads"
+
+    def dataset(self, name: str) -> Path:
+        return self.data / f"{name}.npz"
+
+    def dataset_provenance(self, name: str) -> Path:
+        return self.data / f"{name}.json"
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results"
+
+    def scale(self, scale: str) -> Path:
+        return self.results / scale
+
+    def gallery(self, scale: str) -> Path:
+        return self.scale(scale) / "index.html"
+
+    def all_claims(self, scale: str) -> Path:
+        return self.scale(scale) / "claims.json"
+
+    def study(self, scale: str, study: str) -> Path:
+        return self.scale(scale) / study
+
+    def claims(self, scale: str, study: str) -> Path:
+        return self.study(scale, study) / "claims.json"
+
+    def table(self, scale: str, study: str, artifact: str) -> Path:
+        return self.study(scale, study) / f"{artifact}.parquet"
+
+    def csv(self, scale: str, study: str, artifact: str) -> Path:
+        return self.study(scale, study) / f"{artifact}.csv"
+
+    def provenance(self, scale: str, study: str, artifact: str) -> Path:
+        return self.study(scale, study) / f"{artifact}.json"
+
+    def figure(self, scale: str, study: str, artifact: str, kind: str = "png") -> Path:
+        return self.study(scale, study) / f"{artifact}.{kind}"
+
+    def part(self, scale: str, study: str, artifact: str, part: str) -> Path:
+        return self.study(scale, study) / "parts" / artifact / f"{part}.parquet"
+
+    def part_provenance(self, scale: str, study: str, artifact: str, part: str) -> Path:
+        return self.part(scale, study, artifact, part).with_suffix(".json")
+
+    def work(self, scale: str, study: str, artifact: str, part: str) -> Path:
+        """A folder a study may keep checkpoints in; it outlives a killed job and is removed after a finished one."""
+        return self.study(scale, study) / "work" / artifact / part
