@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from jsonschema import Draft202012Validator
@@ -56,8 +56,9 @@ def check(value: Any, schema: Path, source: Path | str) -> None:
 
 def reason_of(error: ValidationError) -> str:
     if error.validator == "additionalProperties" and isinstance(error.schema, Mapping):
+        given = cast("Mapping[str, Any]", error.instance)
         allowed = error.schema.get("properties", {})
-        unknown = [str(key) for key in error.instance if key not in allowed]
+        unknown = [str(key) for key in given if key not in allowed]
         return f"unknown key {', '.join(unknown)} (allowed: {', '.join(sorted(allowed))})"
     return error.message
 

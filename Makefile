@@ -1,0 +1,68 @@
+# Two commands on a fresh machine: `make` builds the whole suite at scale quick, `make test` runs every test.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := all
+
+PYTHON ?= python3
+SCALE ?= quick
+CORES ?= $(shell nproc)
+FIG ?= all
+TESTS ?= tests
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: all setup figures test lint format bench costs docs lock clean help
+
+all: setup ## build the whole suite at SCALE (quick) and say where the gallery is
+	tangentbench run all --scale $(SCALE) --cores $(CORES)
+
+setup: $(STAMP) ## make .venv from the lock and install the package
+
+# torch is named once more with its dependencies: a CUDA build brings its libraries, a CPU build has none to bring.
+$(STAMP): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked packages into $(VENV) (two to three minutes) ..."
+	$(PIP) install --no-deps --requirement requirements.lock
+	$(PIP) install "$$(grep '^torch==' requirements.lock)"
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	touch $@
+
+figures: setup ## build one artifact or study: make figures FIG=npk_fig6 SCALE=cpu
+	tangentbench run $(FIG) --scale $(SCALE) --cores $(CORES)
+
+test: setup ## run every test (TESTS=tests/theory for some)
+	python -m pytest $(TESTS)
+
+lint: setup ## ruff, mypy, snakefmt, snakemake --lint, hadolint
+	ruff check .
+	ruff format --check .
+	mypy
+	snakefmt --check Snakefile workflow
+	snakemake --lint
+	hadolint Dockerfile
+
+format: setup ## let ruff and snakefmt format the code
+	ruff check --fix .
+	ruff format .
+	snakefmt Snakefile workflow
+
+bench: setup ## run the benchmarks side by side with their peers
+	for script in benchmarks/*.py; do echo "== $$script"; python "$$script"; done
+
+docs: setup ## write the generated parts of the README
+	python -m tangentbench.report.readme
+
+lock: setup ## resolve requirements.lock anew from pyproject.toml
+	python tools/lock.py
+
+clean: ## remove results and logs (not data, not .venv)
+	rm -rf results/*/ logs .snakemake
+
+help: ## this text
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

@@ -1,0 +1,1 @@
+"""Pictures of the neural-path-kernel study."""

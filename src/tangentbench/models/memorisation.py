@@ -1,0 +1,169 @@
+"""The memorisation network (Definition E.1, Table 4 of the neural-path-kernel paper), many runs as one program.
+
+Input 1, `depth` layers of weights, and gates that are drawn once and never learnt: example s has its own sub-network.
+
+    z_s(0) = 1,   q_s(l) = Theta(l)^T z_s(l-1),   z_s(l) = q_s(l) * G_s(l),   y_hat(s) = Theta(d)^T z_s(d-1)
+
+Runs that differ only in their random numbers are one batch: each layer is a single batched matrix product over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tangentbench.errors import UnknownName
+
+WEIGHT_LAWS = ("bernoulli", "gaussian")
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The sizes and random laws all runs of a batch share."""
+
+    width: int
+    depth: int
+    examples: int
+    gate_probability: float
+    """mu: a gate is on with this probability."""
+    weight_scale: float
+    """sigma: the standard deviation of a weight."""
+    weight_law: str = "bernoulli"
+    """`bernoulli` draws from {-sigma, +sigma} (Assumption 5.1), `gaussian` from N(0, sigma^2)."""
+
+    def __post_init__(self) -> None:
+        if self.depth < 2:
+            raise ValueError(f"a memorisation network has at least 2 layers of weights, not {self.depth}")
+        if self.weight_law not in WEIGHT_LAWS:
+            raise UnknownName("weight law", self.weight_law, WEIGHT_LAWS)
+
+    @property
+    def middle_layers(self) -> int:
+        return self.depth - 2
+
+
+@dataclass
+class MemorisationNets:
+    """A batch of runs; training changes the weights in place.
+
+    Shapes, with R runs, n examples, width w and depth d:
+        first (R, w)            Theta(1)
+        middle (d-2, R, w, w)   Theta(2), ..., Theta(d-1), each mapping z(l-1) to q(l) from the right
+        last (R, w)             Theta(d)
+        gates (d-1, R, n, w)    G(1), ..., G(d-1), entries 0 or 1
+        targets (R, n)          y
+    """
+
+    first: Tensor
+    middle: Tensor
+    last: Tensor
+    gates: Tensor
+    targets: Tensor
+
+    @property
+    def depth(self) -> int:
+        return len(self.middle) + 2
+
+    def hidden(self) -> list[Tensor]:
+        """z(1), ..., z(d-1), each (R, n, w)."""
+        layers = [self.first[:, None, :] * self.gates[0]]
+        for weights, gate in zip(self.middle, self.gates[1:], strict=True):
+            layers.append(torch.bmm(layers[-1], weights).mul_(gate))
+        return layers
+
+    def read_out(self, top: Tensor) -> Tensor:
+        """The outputs (R, n) of the top hidden layer z(d-1)."""
+        return torch.bmm(top, self.last[:, :, None])[:, :, 0]
+
+    def outputs(self) -> Tensor:
+        """y_hat, shape (R, n)."""
+        return self.read_out(self.hidden()[-1])
+
+    def tangent_kernel(self) -> Tensor:
+        """The exact NTK K(s, s') = <d y_hat(s), d y_hat(s')> of each run, shape (R, n, n).
+
+        A layer's weights contribute the product of two Gram matrices: of its inputs z(l-1), and of the derivatives
+        delta(l) = d y_hat / d q(l). No Jacobian is ever formed.
+        """
+        hidden = self.hidden()
+        kernel = gram(hidden[-1])
+        delta = self.last[:, None, :] * self.gates[-1]
+        for layer in reversed(range(self.depth - 2)):
+            kernel += gram(hidden[layer]).mul_(gram(delta))
+            delta = torch.bmm(delta, self.middle[layer].mT).mul_(self.gates[layer])
+        return kernel.add_(gram(delta))
+
+    def descend(self, step_sizes: Tensor) -> Tensor:
+        """One step of full-batch gradient descent on 1/2 sum_s e(s)^2; returns e before it, shape (R, n).
+
+        `step_sizes` (R,) holds one step a run. Each layer is updated as soon as the derivative has passed through it,
+        so no gradient is stored.
+        """
+        hidden = self.hidden()
+        errors = self.read_out(hidden[-1]).sub_(self.targets)
+        scaled = errors * step_sizes[:, None]
+        delta = (scaled[:, :, None] * self.last[:, None, :]).mul_(self.gates[-1])
+        self.last -= torch.bmm(scaled[:, None, :], hidden[-1])[:, 0, :]
+        for layer in reversed(range(self.depth - 2)):
+            below = torch.bmm(delta, self.middle[layer].mT).mul_(self.gates[layer])
+            self.middle[layer].baddbmm_(hidden[layer].mT, delta, alpha=-1.0)
+            delta = below
+        self.first -= delta.sum(dim=1)
+        return errors
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What training changes, as arrays; gates and targets are drawn again from the seed."""
+        return {"first": self.first.numpy(), "middle": self.middle.numpy(), "last": self.last.numpy()}
+
+    def load_state(self, state: dict[str, np.ndarray]) -> None:
+        for name, values in state.items():
+            getattr(self, name).copy_(torch.from_numpy(values))
+
+
+def gram(rows: Tensor) -> Tensor:
+    """The inner products of the rows, run by run: (R, n, w) to (R, n, n)."""
+    return torch.bmm(rows, rows.mT)
+
+
+def draw(
+    architecture: Architecture, runs: Sequence[int], seed: int, dtype: torch.dtype = torch.float32
+) -> MemorisationNets:
+    """The untrained networks of the given runs, with targets from Uniform[-1, 1].
+
+    Run k depends on (seed, k) and the architecture alone, never on which other runs are drawn with it. Its targets do
+    not depend on the architecture either, so that depths and widths are compared on the same task.
+    """
+    width, examples, middle = architecture.width, architecture.examples, architecture.middle_layers
+    nets = MemorisationNets(
+        first=torch.empty(len(runs), width, dtype=dtype),
+        middle=torch.empty(middle, len(runs), width, width, dtype=dtype),
+        last=torch.empty(len(runs), width, dtype=dtype),
+        gates=torch.empty(middle + 1, len(runs), examples, width, dtype=dtype),
+        targets=torch.empty(len(runs), examples, dtype=dtype),
+    )
+    for slot, run in enumerate(runs):
+        generator = run_generator(seed, run, width, architecture.depth)
+        for weights in (nets.first[slot], nets.middle[:, slot], nets.last[slot]):
+            weights.copy_(draw_weights(architecture, weights.shape, generator))
+        on = torch.rand(middle + 1, examples, width, generator=generator) < architecture.gate_probability
+        nets.gates[:, slot] = on.to(dtype)
+        uniform = torch.rand(examples, generator=run_generator(seed, run), dtype=torch.float64)
+        nets.targets[slot] = (2 * uniform - 1).to(dtype)
+    return nets
+
+
+def draw_weights(architecture: Architecture, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    if architecture.weight_law == "gaussian":
+        return architecture.weight_scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
+    signs = 2 * torch.randint(0, 2, tuple(shape), generator=generator) - 1
+    return architecture.weight_scale * signs.to(torch.float64)
+
+
+def run_generator(*key: int) -> torch.Generator:
+    """A generator whose stream is a function of the numbers in `key`."""
+    state = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return torch.Generator().manual_seed(state)

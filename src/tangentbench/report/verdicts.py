@@ -1,0 +1,56 @@
+"""The state of every claim at one scale, from the tables that were built."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from tangentbench.catalogue import Artifact, Catalogue
+from tangentbench.claims.decision import FAILED, STATES, Verdict, decide
+from tangentbench.claims.measures import MeasureError
+from tangentbench.files import write_json
+from tangentbench.paths import Paths
+from tangentbench.tables import read_if_there
+
+
+def table_of(paths: Paths, scale: str, artifact: Artifact) -> pd.DataFrame | None:
+    """The artifact's tidy table, or None where it is planned or was not built."""
+    return read_if_there(paths.table(scale, artifact.study, artifact.name)) if artifact.working else None
+
+
+def verdicts(
+    catalogue: Catalogue, paths: Paths, scale: str, artifacts: Iterable[Artifact] | None = None
+) -> list[Verdict]:
+    """Decide the claims of `artifacts` (all of the catalogue, where not given) at `scale`."""
+    chosen = catalogue if artifacts is None else artifacts
+    return [verdict for artifact in chosen for verdict in decide_all(artifact, scale, table_of(paths, scale, artifact))]
+
+
+def decide_all(artifact: Artifact, scale: str, table: pd.DataFrame | None) -> list[Verdict]:
+    found = []
+    for claim in artifact.claims:
+        try:
+            found.append(decide(claim, artifact, scale, table))
+        except MeasureError as error:
+            raise MeasureError(
+                f"the claim {claim.name} of {artifact.name} cannot be measured: {error}; "
+                f"mend its measure in config/catalogue/{artifact.study}.yaml"
+            ) from error
+    return found
+
+
+def write_claims(path: Path, found: Iterable[Verdict]) -> None:
+    write_json(path, [verdict.as_record() for verdict in found])
+
+
+def count_states(found: Iterable[Verdict]) -> dict[str, int]:
+    """How many claims are in each state; every state is there, in the order of STATES."""
+    counted = Counter(verdict.state for verdict in found)
+    return {state: counted[state] for state in STATES}
+
+
+def failed(found: Iterable[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in found if verdict.state == FAILED]

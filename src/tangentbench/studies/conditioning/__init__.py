@@ -1,0 +1,1 @@
+"""The conditioning study: normalised activations, what depth does to their kernels, and networks built of them."""

@@ -1,0 +1,1 @@
+"""The neural-path-kernel study: gates, paths and their kernels."""

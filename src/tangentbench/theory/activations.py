@@ -1,0 +1,251 @@
+"""Activations as data: the function, where it bends, and the closed forms that are known of it.
+
+A new activation is one decorated function here (or in any module a study imports); `activation("name")` then finds it.
+Symbols follow the paper: sigma the activation, sigma_hat(rho) = E[sigma(X) sigma(Y)] its dual at correlation rho of two
+standard normals, mu the coefficient of non-linearity (Definition 2) of its normalised version, phi and Phi the Gaussian
+density and distribution function.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, owens_t
+
+from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.theory.quadrature import Function, gaussian_density
+
+Maker = Callable[..., "Activation"]
+
+
+@dataclass(frozen=True)
+class Activation:
+    """sigma, elementwise on numpy arrays, with the closed forms of its dual and mu where they are known."""
+
+    name: str
+    label: str
+    function: Function
+    kinks: tuple[float, ...] = ()
+    """Where the function or its derivative jumps; quadrature splits there."""
+    dual: Function | None = None
+    """sigma_hat(rho) for unit variances."""
+    dual_derivative: Function | None = None
+    """d sigma_hat / d rho."""
+    mu: float | None = None
+    """The coefficient of non-linearity of the normalised version (appendix C.4)."""
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return self.function(x)
+
+
+_MAKERS: dict[str, Maker] = {}
+
+
+def register(maker: Maker) -> Maker:
+    """Make `activation(maker.__name__, **parameters)` find this activation."""
+    _MAKERS[maker.__name__] = maker
+    return maker
+
+
+def known_activations() -> list[str]:
+    return sorted(_MAKERS)
+
+
+def activation(name: str, **parameters: float) -> Activation:
+    """The activation of that name, e.g. activation("norm_relu", c=-1.5)."""
+    if name not in _MAKERS:
+        raise UnknownName("activation", name, _MAKERS)
+    maker = _MAKERS[name]
+    try:
+        inspect.signature(maker).bind(**parameters)
+    except TypeError as error:
+        wanted = ", ".join(inspect.signature(maker).parameters) or "none"
+        raise TangentbenchError(f"activation {name}: {error}; its parameters are: {wanted}") from error
+    return maker(**parameters)
+
+
+def activation_from_setting(setting: str | Mapping[str, Any]) -> Activation:
+    """An activation as the catalogue writes it: `relu`, or `{name: leaky_relu, slope: 0.1}`."""
+    if isinstance(setting, str):
+        return activation(setting)
+    if "name" not in setting:
+        raise TangentbenchError(f"the activation {dict(setting)} has no name: write {{name: ..., parameter: value}}")
+    return activation(**setting)
+
+
+@register
+def identity() -> Activation:
+    return Activation(
+        name="identity",
+        label="identity",
+        function=lambda x: np.array(x, dtype=float),
+        dual=lambda rho: np.array(rho, dtype=float),
+        dual_derivative=lambda rho: np.ones_like(rho, dtype=float),
+        mu=0.0,
+    )
+
+
+@register
+def hermite2() -> Activation:
+    """h_2(x) = (x^2 - 1) / sqrt(2): no linear part at all."""
+    return Activation(
+        name="hermite2",
+        label="2nd Hermite",
+        function=lambda x: (np.square(x) - 1.0) / np.sqrt(2.0),
+        dual=lambda rho: np.square(rho),
+        dual_derivative=lambda rho: 2.0 * np.asarray(rho),
+        mu=1.0,
+    )
+
+
+@register
+def relu() -> Activation:
+    return leaky("relu", "ReLU", 0.0, {})
+
+
+@register
+def leaky_relu(slope: float) -> Activation:
+    return leaky("leaky_relu", f"leaky ReLU ({slope:g})", slope, {"slope": slope})
+
+
+def leaky(name: str, label: str, slope: float, parameters: Mapping[str, float]) -> Activation:
+    """max(x, 0) + slope min(x, 0), as odd (1 + s)/2 x plus even (1 - s)/2 |x|: their cross terms vanish in the dual."""
+    odd, even = (1.0 + slope) ** 2 / 4.0, (1.0 - slope) ** 2 / 4.0
+
+    def dual(rho: np.ndarray) -> np.ndarray:
+        absolute = (np.sqrt(1.0 - np.square(rho)) + rho * np.arcsin(rho)) * 2.0 / np.pi
+        return np.asarray(odd * np.asarray(rho) + even * absolute)
+
+    return Activation(
+        name=name,
+        label=label,
+        function=lambda x: np.where(np.asarray(x) > 0, x, slope * np.asarray(x)),
+        kinks=(0.0,),
+        dual=dual,
+        dual_derivative=lambda rho: odd + even * np.arcsin(rho) * 2.0 / np.pi,
+        mu=1.0 - odd / ((1.0 + slope**2) / 2.0 - 4.0 * even / (2.0 * np.pi)),
+        parameters=parameters,
+    )
+
+
+@register
+def step() -> Activation:
+    return Activation(
+        name="step",
+        label="step",
+        function=lambda x: (np.asarray(x) >= 0).astype(float),
+        kinks=(0.0,),
+        dual=lambda rho: 0.5 - np.arccos(rho) / (2.0 * np.pi),
+        dual_derivative=lambda rho: 1.0 / (2.0 * np.pi * np.sqrt(1.0 - np.square(rho))),
+        mu=(np.pi - 2.0) / np.pi,
+    )
+
+
+@register
+def exponential() -> Activation:
+    return Activation(
+        name="exponential",
+        label="exponential",
+        function=lambda x: np.exp(x),
+        dual=lambda rho: np.exp(1.0 + np.asarray(rho)),
+        dual_derivative=lambda rho: np.exp(1.0 + np.asarray(rho)),
+        mu=(np.e - 2.0) / (np.e - 1.0),
+    )
+
+
+def norm_relu_shift(c: float) -> float:
+    """b(c) = (1 - Phi(c)) c - phi(c), section 7: minus the mean of max(X - c, 0)."""
+    return float(ndtr(-c) * c - gaussian_density(c))
+
+
+def norm_relu_scale(c: float) -> float:
+    """lambda(c) of section 7: one over the standard deviation of max(X - c, 0)."""
+    below, above, density = float(ndtr(c)), float(ndtr(-c)), float(gaussian_density(c))
+    variance = above * below * c**2 + (above - below) * density * c + above - density**2
+    if not variance > 0.0:
+        raise TangentbenchError(f"norm_relu: max(X - c, 0) has no variance left at c = {c}: choose c below 30")
+    return float(variance**-0.5)
+
+
+@register
+def norm_relu(c: float) -> Activation:
+    """lambda(c) [max(x - c, 0) + b(c)], equation (4): a ReLU with its kink at c, mean 0 and second moment 1.
+
+    Its dual follows from the moments of two Gaussians truncated at c, with P(X > c, Y > c) by Owen's T function:
+    E[(X - c)_+ (Y - c)_+] = (c^2 + rho) P - 2 c phi(c) (1 - Phi(c t)) + (1 - rho^2) phi_2(c, c; rho),
+    where t = sqrt((1 - rho) / (1 + rho)) and phi_2 is the density of the pair.
+    """
+    shift, scale = norm_relu_shift(c), norm_relu_scale(c)
+
+    def both_above(rho: np.ndarray) -> np.ndarray:
+        return np.asarray(ndtr(-c) - 2.0 * owens_t(c, tangent(rho)))
+
+    def dual(rho: np.ndarray) -> np.ndarray:
+        rho = np.asarray(rho, dtype=float)
+        beyond = ndtr(-c * tangent(rho))
+        pair = np.sqrt(1.0 - rho**2) * np.exp(-(c**2) / np.maximum(1.0 + rho, TINY)) / (2.0 * np.pi)
+        product = (c**2 + rho) * both_above(rho) - 2.0 * c * gaussian_density(c) * beyond + pair
+        return np.asarray(scale**2 * (product - shift**2))
+
+    return Activation(
+        name="norm_relu",
+        label=f"NormReLU (c = {c:g})",
+        function=lambda x: scale * (np.maximum(np.asarray(x) - c, 0.0) + shift),
+        kinks=(c,),
+        dual=dual,
+        dual_derivative=lambda rho: scale**2 * both_above(rho),
+        mu=float(1.0 - (scale * ndtr(-c)) ** 2),
+        parameters={"c": c},
+    )
+
+
+TINY = 1e-100
+"""Stands for 1 + rho at rho = -1: far below any other value it takes, and safe to divide by."""
+
+
+def tangent(rho: np.ndarray) -> np.ndarray:
+    """sqrt((1 - rho) / (1 + rho)), the tangent of half the angle with cosine rho; huge instead of infinite at -1."""
+    rho = np.asarray(rho, dtype=float)
+    return np.asarray(np.sqrt((1.0 - rho) / np.maximum(1.0 + rho, TINY)))
+
+
+@dataclass(frozen=True)
+class SeluConstants:
+    scale: float
+    alpha: float
+
+
+def selu_constants() -> SeluConstants:
+    """Scale and alpha that give scale * (x or alpha (e^x - 1)) mean 0 and second moment 1 under N(0, 1).
+
+    With Phi(-1) and Phi(-2) for the truncated E[e^X; X < 0] = sqrt(e) Phi(-1) and E[e^2X; X < 0] = e^2 Phi(-2).
+    """
+    once, twice = np.exp(0.5) * ndtr(-1.0), np.exp(2.0) * ndtr(-2.0)
+    alpha = float(gaussian_density(0.0)) / (0.5 - once)
+    second_moment = 0.5 + alpha**2 * (twice - 2.0 * once + 0.5)
+    return SeluConstants(scale=float(second_moment**-0.5), alpha=float(alpha))
+
+
+@register
+def selu() -> Activation:
+    """SeLU (Klambauer et al. 2017): normalised like NormReLU, with an exponential in place of the flat part."""
+    constants = selu_constants()
+    linear_part = constants.scale * (0.5 + constants.alpha * np.exp(0.5) * ndtr(-1.0))
+
+    def function(x: np.ndarray) -> np.ndarray:
+        negative = constants.alpha * np.expm1(np.minimum(x, 0.0))
+        return np.asarray(constants.scale * np.where(np.asarray(x) > 0, x, negative))
+
+    return Activation(
+        name="selu",
+        label="SeLU",
+        function=function,
+        kinks=(0.0,),
+        mu=float(1.0 - linear_part**2),
+        parameters={},
+    )

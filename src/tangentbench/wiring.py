@@ -1,0 +1,119 @@
+"""What Snakemake's rules ask: the files of each stage, the settings behind them, the code behind those."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tangentbench.catalogue import Catalogue, load_catalogue
+from tangentbench.config import SCALES, load_settings
+from tangentbench.datasets import load_recipes
+from tangentbench.errors import UnknownName
+from tangentbench.fingerprint import fingerprint
+from tangentbench.paths import Paths
+
+MIRROR_VARIABLE = "TANGENTBENCH_DATA"
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The catalogue seen from the workflow; paths are relative, as Snakemake runs in the checkout."""
+
+    catalogue: Catalogue
+    settings: Mapping[str, Any]
+    recipes: Mapping[str, Any]
+    paths: Paths
+
+    @classmethod
+    def load(cls, overrides: Mapping[str, Any]) -> Wiring:
+        paths = Paths(Path())
+        wiring = cls(load_catalogue(paths), load_settings(paths, overrides), load_recipes(paths), paths)
+        wiring.check_datasets()
+        return wiring
+
+    def check_datasets(self) -> None:
+        for artifact in self.catalogue:
+            for name in (name for scale in SCALES for name in artifact.datasets_at(scale)):
+                if name not in self.recipes:
+                    file = self.paths.catalogue / f"{artifact.study}.yaml"
+                    raise UnknownName("data set", name, self.recipes, f"{file} names it for {artifact.name}")
+
+    @property
+    def scale(self) -> str:
+        return str(self.settings["scale"])
+
+    def pictures(self, artifact: str, scale: str) -> list[str]:
+        study = self.catalogue.artifact(artifact).study
+        return [str(self.paths.figure(scale, study, artifact, kind)) for kind in ("png", "pdf")]
+
+    def study_tables(self, study: str, scale: str) -> list[str]:
+        return [
+            str(self.paths.table(scale, study, artifact.name)) for artifact in self.catalogue.studies[study].working
+        ]
+
+    def study_files(self, study: str, scale: str) -> list[str]:
+        pictures = [file for one in self.catalogue.studies[study].working for file in self.pictures(one.name, scale)]
+        return [*pictures, str(self.paths.claims(scale, study))]
+
+    def everything(self, scale: str) -> list[str]:
+        return [file for study in self.catalogue.studies for file in self.study_files(study, scale)]
+
+    def parts(self, artifact: str, scale: str) -> list[str]:
+        entry = self.catalogue.working_artifact(artifact)
+        return [str(self.paths.part(scale, entry.study, artifact, part)) for part in entry.parts_at(scale)]
+
+    def part_settings(self, artifact: str, scale: str, part: str) -> dict[str, Any]:
+        parts = self.catalogue.working_artifact(artifact).parts_at(scale)
+        if part not in parts:
+            raise UnknownName(f"part of {artifact} at scale {scale}", part, parts)
+        return parts[part]
+
+    def datasets(self, artifact: str, scale: str) -> list[str]:
+        return [str(self.paths.dataset(name)) for name in self.catalogue.artifact(artifact).datasets_at(scale)]
+
+    def used_tables(self, artifact: str, scale: str) -> list[str]:
+        used = (self.catalogue.working_artifact(name) for name in self.catalogue.artifact(artifact).uses)
+        return [str(self.paths.table(scale, one.study, one.name)) for one in used]
+
+    def threads(self, artifact: str) -> int:
+        return self.catalogue.artifact(artifact).threads
+
+    def recipe(self, dataset: str) -> str:
+        if dataset not in self.recipes:
+            raise UnknownName("data set", dataset, self.recipes, "`tangentbench data` shows all")
+        return repr(self.recipes[dataset])
+
+    def study_code(self, artifact: str) -> str:
+        return fingerprint(f"tangentbench.studies.{self.catalogue.artifact(artifact).study}")
+
+    def figure_code(self, artifact: str) -> str:
+        return fingerprint(f"tangentbench.figures.{self.catalogue.artifact(artifact).study}")
+
+    def entry(self, artifact: str) -> str:
+        """What of the catalogue a picture shows; an edit of the caption redraws, it never measures again."""
+        one = self.catalogue.artifact(artifact)
+        return repr((one.title, one.paper_values))
+
+    def module_code(self, module: str) -> str:
+        return fingerprint(module)
+
+    def mirror_option(self) -> str:
+        mirror = self.settings.get("data_mirror")
+        return f"--mirror '{mirror}'" if mirror else ""
+
+    def whole_catalogue(self) -> str:
+        """A digest of all studies: any edit of the catalogue renews the gallery page."""
+        return hashlib.sha256(repr(self.catalogue.studies).encode()).hexdigest()[:16]
+
+    def claims_entry(self, study: str) -> str:
+        return repr([artifact.claims for artifact in self.catalogue.studies[study].artifacts.values()])
+
+
+def data_mirror(settings: Mapping[str, Any]) -> Path | None:
+    """The folder that holds data sets: TANGENTBENCH_DATA, else `data_mirror` of the configuration."""
+    folder = os.environ.get(MIRROR_VARIABLE) or settings.get("data_mirror")
+    return Path(folder).expanduser() if folder else None

@@ -1,0 +1,22 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_project import Project, copy_project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return copy_project(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def built_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The small project with everything built once; tests that change it take `project` instead."""
+    built = copy_project(tmp_path_factory.mktemp("built") / "project")
+    done = built.snakemake()
+    assert done.returncode == 0, done.stderr
+    return built

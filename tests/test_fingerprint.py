@@ -1,0 +1,62 @@
+"""The fingerprint follows the code that can change a number, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_project import ROOT
+
+from tangentbench.fingerprint import WIRING, closure, fingerprint
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "src"
+
+
+def fingerprint_in(source: Path, module: str) -> str:
+    code = f"from tangentbench.fingerprint import fingerprint; print(fingerprint('{module}'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(source)}, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def edit(source: Path, module: str, text: str) -> None:
+    file = source / f"{module.replace('.', '/')}.py"
+    file.write_text(file.read_text("utf-8") + text, encoding="utf-8")
+
+
+def test_same_code_same_fingerprint(source: Path) -> None:
+    assert fingerprint_in(source, "tangentbench.claims") == fingerprint("tangentbench.claims")
+
+
+@pytest.mark.parametrize("harmless", ["\n# why\n", "\n\n\n"])
+def test_comments_and_layout_do_not_count(source: Path, harmless: str) -> None:
+    before = fingerprint_in(source, "tangentbench.claims")
+    edit(source, "tangentbench.claims.measures", harmless)
+    assert fingerprint_in(source, "tangentbench.claims") == before
+
+
+def test_an_edit_of_an_imported_module_counts(source: Path) -> None:
+    before = fingerprint_in(source, "tangentbench.studies.npk")
+    edit(source, "tangentbench.models.memorisation", "\nEXTRA = 1\n")
+    assert fingerprint_in(source, "tangentbench.studies.npk") != before
+
+
+def test_an_edit_elsewhere_does_not_count(source: Path) -> None:
+    before = fingerprint_in(source, "tangentbench.studies.npk")
+    edit(source, "tangentbench.report.gallery", "\nEXTRA = 1\n")
+    edit(source, "tangentbench.studies.conditioning", "\nEXTRA = 1\n")
+    assert fingerprint_in(source, "tangentbench.studies.npk") == before
+
+
+def test_closure_leaves_the_wiring_out() -> None:
+    reached = closure("tangentbench.studies.npk")
+    assert "tangentbench.models.memorisation" in reached
+    assert not reached & WIRING

@@ -1,0 +1,89 @@
+"""DVC carries the results of a small project: repro, push, checkout, and a pull in another clone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from small_project import ROOT, Project, copy_project
+
+pytestmark = [pytest.mark.dvc, pytest.mark.pipeline]
+
+AUTHOR = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@t", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@t"}
+
+
+def do(project: Project, *call: str) -> str:
+    done = project.run(*call)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def only_study(file: Path, study: str) -> None:
+    """dvc.yaml with `study` as its only stage, metrics and plots."""
+    pipeline = yaml.safe_load(file.read_text("utf-8"))
+    pipeline["stages"]["study"]["foreach"] = [study]
+    pipeline["metrics"] = [f"results/${{scale}}/{study}/claims.json"]
+    pipeline["plots"] = [f"results/${{scale}}/{study}/{study}_fig1.png"]
+    file.write_text(yaml.safe_dump(pipeline), encoding="utf-8")
+
+
+def nothing_to_do(project: Project) -> bool:
+    return "Nothing to be done" in do(project, "snakemake", "--dry-run", "--cores", "1", "--", "mine")
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project under git and DVC, reproduced, committed and pushed to a local remote."""
+    folder = tmp_path_factory.mktemp("dvc")
+    project = copy_project(folder / "project")
+    project.environment = {**AUTHOR, "DVC_NO_ANALYTICS": "1"}
+    only_study(project.root / "dvc.yaml", "mine")
+    for name in (".gitignore", ".dvcignore"):
+        shutil.copy2(ROOT / name, project.root / name)
+    do(project, "git", "init", "--quiet", ".")
+    do(project, "dvc", "init", "--quiet", "--force")
+    shutil.copy2(ROOT / ".dvc" / "config", project.root / ".dvc" / "config")
+    shutil.copy2(ROOT / ".dvcignore", project.root / ".dvcignore")
+    do(project, "dvc", "remote", "add", "--default", "store", str(folder / "remote"))
+    do(project, "dvc", "repro")
+    do(project, "git", "add", ".")
+    do(project, "git", "commit", "--quiet", "--message", "results")
+    do(project, "dvc", "push")
+    return project
+
+
+def test_our_configuration_sends_nothing_and_copies() -> None:
+    config = (ROOT / ".dvc" / "config").read_text("utf-8")
+    assert "analytics = false" in config
+    assert "type = copy" in config
+
+
+def test_repro_has_nothing_to_do_twice(tracked: Project) -> None:
+    assert "up to date" in do(tracked, "dvc", "repro")
+
+
+def test_claims_are_metrics(tracked: Project) -> None:
+    shown = json.loads(do(tracked, "dvc", "metrics", "show", "--json"))
+    (values,) = shown[""]["data"].values()
+    assert values["data"]["mine_rate"]["state"] == "held"
+
+
+def test_checkout_leaves_snakemake_nothing_to_do(tracked: Project) -> None:
+    before = tracked.results()
+    shutil.rmtree(tracked.root / "results" / "quick" / "mine")
+    do(tracked, "dvc", "checkout")
+    assert tracked.results() == before
+    assert nothing_to_do(tracked)
+
+
+def test_pull_in_another_clone_leaves_snakemake_nothing_to_do(tracked: Project, tmp_path: Path) -> None:
+    do(tracked, "git", "clone", "--quiet", str(tracked.root), str(tmp_path / "clone"))
+    clone = Project(tmp_path / "clone", tracked.environment)
+    do(clone, "dvc", "pull")
+    assert "up to date" in do(clone, "dvc", "status")
+    do(clone, "snakemake", "--touch", "--cores", "1", "--", "mine")
+    assert nothing_to_do(clone)
+    assert clone.results() == tracked.results()

@@ -1,0 +1,16 @@
+rule dataset:
+    output:
+        arrays="data/{dataset}.npz",
+        provenance="data/{dataset}.json",
+    log:
+        "logs/data/{dataset}.log",
+    conda:
+        "../../envs/tangentbench.yaml"
+    params:
+        recipe=lambda wildcards: wiring.recipe(wildcards.dataset),
+        code=wiring.module_code("tangentbench.datasets"),
+        seed=wiring.settings["seed"],
+        mirror=wiring.mirror_option(),
+    shell:
+        "python -m tangentbench.jobs dataset {wildcards.dataset}"
+        " --seed {params.seed} {params.mirror} --log {log}"

@@ -1,0 +1,15 @@
+rule figure:
+    input:
+        "results/{scale}/{study}/{artifact}.parquet",
+    output:
+        png="results/{scale}/{study}/{artifact}.png",
+        pdf="results/{scale}/{study}/{artifact}.pdf",
+    log:
+        "logs/{scale}/{study}/{artifact}/figure.log",
+    conda:
+        "../../envs/tangentbench.yaml"
+    params:
+        entry=lambda wildcards: wiring.entry(wildcards.artifact),
+        code=lambda wildcards: wiring.figure_code(wildcards.artifact),
+    shell:
+        "python -m tangentbench.jobs figure {wildcards.artifact} --scale {wildcards.scale} --log {log}"

@@ -1,0 +1,36 @@
+rule measure:
+    input:
+        datasets=lambda wildcards: wiring.datasets(wildcards.artifact, wildcards.scale),
+        tables=lambda wildcards: wiring.used_tables(wildcards.artifact, wildcards.scale),
+    output:
+        table="results/{scale}/{study}/parts/{artifact}/{part}.parquet",
+        provenance="results/{scale}/{study}/parts/{artifact}/{part}.json",
+    log:
+        "logs/{scale}/{study}/{artifact}/{part}.log",
+    conda:
+        "../../envs/tangentbench.yaml"
+    threads: lambda wildcards: wiring.threads(wildcards.artifact)
+    params:
+        settings=lambda wildcards: wiring.part_settings(
+            wildcards.artifact, wildcards.scale, wildcards.part
+        ),
+        code=lambda wildcards: wiring.study_code(wildcards.artifact),
+        seed=wiring.settings["seed"],
+    shell:
+        "python -m tangentbench.jobs measure {wildcards.artifact} '{wildcards.part}'"
+        " --scale {wildcards.scale} --seed {params.seed} --threads {threads} --log {log}"
+
+
+rule table:
+    input:
+        lambda wildcards: wiring.parts(wildcards.artifact, wildcards.scale),
+    output:
+        table="results/{scale}/{study}/{artifact}.parquet",
+        csv="results/{scale}/{study}/{artifact}.csv",
+        provenance="results/{scale}/{study}/{artifact}.json",
+    log:
+        "logs/{scale}/{study}/{artifact}/table.log",
+    conda:
+        "../../envs/tangentbench.yaml"
+    shell:
+        "python -m tangentbench.jobs table {wildcards.artifact} --scale {wildcards.scale} --log {log}"

@@ -1,0 +1,31 @@
+rule claims:
+    input:
+        lambda wildcards: wiring.study_tables(wildcards.study, wildcards.scale),
+    output:
+        "results/{scale}/{study}/claims.json",
+    log:
+        "logs/{scale}/{study}/claims.log",
+    conda:
+        "../../envs/tangentbench.yaml"
+    params:
+        entry=lambda wildcards: wiring.claims_entry(wildcards.study),
+        code=wiring.module_code("tangentbench.claims"),
+    shell:
+        "python -m tangentbench.jobs claims {wildcards.study} --scale {wildcards.scale} --log {log}"
+
+
+rule gallery:
+    input:
+        lambda wildcards: wiring.everything(wildcards.scale),
+    output:
+        page="results/{scale}/index.html",
+        claims="results/{scale}/claims.json",
+    log:
+        "logs/{scale}/gallery.log",
+    conda:
+        "../../envs/tangentbench.yaml"
+    params:
+        entry=wiring.whole_catalogue(),
+        code=wiring.module_code("tangentbench.report"),
+    shell:
+        "python -m tangentbench.jobs gallery --scale {wildcards.scale} --log {log}"

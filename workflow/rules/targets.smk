@@ -1,0 +1,34 @@
+# One target an artifact and one a study.
+
+
+for study in wiring.catalogue.studies:
+
+    rule:
+        name:
+            study
+        input:
+            wiring.study_files(study, SCALE),
+
+
+for artifact in wiring.catalogue:
+    if artifact.working:
+
+        rule:
+            name:
+                artifact.name
+            input:
+                wiring.pictures(artifact.name, SCALE),
+
+    else:
+
+        rule:
+            name:
+                artifact.name
+            log:
+                f"logs/{artifact.name}.log",
+            conda:
+                "../../envs/tangentbench.yaml"
+            params:
+                artifact=artifact.name,
+            shell:
+                "python -m tangentbench.jobs planned {params.artifact} --log {log}"
