@@ -52,7 +52,7 @@ def test_an_edit_of_an_imported_module_counts(source: Path) -> None:
 def test_an_edit_elsewhere_does_not_count(source: Path) -> None:
     before = fingerprint_in(source, "tangentbench.studies.npk")
     edit(source, "tangentbench.report.gallery", "\nEXTRA = 1\n")
-    edit(source, "tangentbench.studies.conditioning", "\nEXTRA = 1\n")
+    edit(source, "tangentbench.studies.conditioning.activations", "\nEXTRA = 1\n")
     assert fingerprint_in(source, "tangentbench.studies.npk") == before
 
 

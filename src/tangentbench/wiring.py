@@ -12,11 +12,10 @@ from typing import Any
 from tangentbench.catalogue import Catalogue, load_catalogue
 from tangentbench.config import SCALES, load_settings
 from tangentbench.datasets import load_recipes
+from tangentbench.datasets.locate import MIRROR_VARIABLE
 from tangentbench.errors import UnknownName
 from tangentbench.fingerprint import fingerprint
 from tangentbench.paths import Paths
-
-MIRROR_VARIABLE = "TANGENTBENCH_DATA"
 
 
 @dataclass(frozen=True)

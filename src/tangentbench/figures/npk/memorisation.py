@@ -60,7 +60,7 @@ def memorisation(table: pd.DataFrame, artifact: Artifact) -> Figure:
         spectrum, errors = axes[0, 2 * pair : 2 * pair + 2]
         for depth, own in rows.groupby("depth"):
             draw_spectrum(spectrum, own[own["quantity"] == "cumulated eigenvalue"], colours[depth])
-            draw_errors(errors, own[own["quantity"] == "error ratio"], colours[depth], f"{depth}")
+            draw_mean_and_band(errors, over_runs(own[own["quantity"] == "error ratio"], "step"), colours[depth])
         label_spectrum(spectrum, "cumulated eigenvalues of $K_0/d$")
         spectrum.set_title(f"spectrum, $w = {width}$")
         log_axis(errors, "y")
@@ -79,10 +79,6 @@ def draw_spectrum(axis: Axes, rows: pd.DataFrame, colour: str) -> None:
     ideal = rows.groupby("index")["ideal"].first()
     draw_mean_and_band(axis, curve, colour)
     axis.plot(ideal.index.to_numpy(dtype=float), ideal.to_numpy(), ":", color=colour, linewidth=1.1)
-
-
-def draw_errors(axis: Axes, rows: pd.DataFrame, colour: str, label: str) -> None:
-    draw_mean_and_band(axis, over_runs(rows, "step"), colour)
 
 
 def draw_mean_and_band(axis: Axes, curve: pd.DataFrame, colour: str) -> None:
