@@ -70,9 +70,8 @@ def start_log(file: Path | None) -> None:
 def dataset(paths: Paths, name: str, mirror: Path | None, seed: int) -> None:
     """Prepare a data set: data/NAME.npz and its provenance."""
     from tangentbench.datasets import prepare, save_dataset
-    from tangentbench.wiring import data_mirror
 
-    prepared = prepare(name, paths, mirror=data_mirror({"data_mirror": mirror}), seed=seed, progress=True)
+    prepared = prepare(name, paths, mirror=mirror, seed=seed, progress=True)
     save_dataset(prepared, paths.dataset(name), paths.dataset_provenance(name))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 from tangentbench.catalogue import Catalogue, load_catalogue
 from tangentbench.config import SCALES, load_settings
 from tangentbench.datasets import load_recipes
-from tangentbench.datasets.locate import MIRROR_VARIABLE
 from tangentbench.errors import UnknownName
 from tangentbench.fingerprint import fingerprint
 from tangentbench.paths import Paths
@@ -110,9 +108,3 @@ class Wiring:
 
     def claims_entry(self, study: str) -> str:
         return repr([artifact.claims for artifact in self.catalogue.studies[study].artifacts.values()])
-
-
-def data_mirror(settings: Mapping[str, Any]) -> Path | None:
-    """The folder that holds data sets: TANGENTBENCH_DATA, else `data_mirror` of the configuration."""
-    folder = os.environ.get(MIRROR_VARIABLE) or settings.get("data_mirror")
-    return Path(folder).expanduser() if folder else None
