@@ -39,6 +39,12 @@ def slow_and_logged(log, seconds):
     return kernel
 
 
+def peak_bytes():
+    """The largest resident size of this process (getrusage would count its parent's at the fork)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
 def start_python(code, *arguments):
     """A Python process with the package and this module to import, its arguments in sys.argv."""
     path = os.pathsep.join([str(SOURCE), str(Path(__file__).parent)])

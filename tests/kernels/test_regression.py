@@ -18,6 +18,7 @@ from tangentbench.errors import (
     UnfitArray,
     UnknownName,
 )
+from tangentbench.kernels import regression
 from tangentbench.kernels.cholesky import factor_memory, factorise
 from tangentbench.kernels.conjugate_gradient import conjugate_gradient, low_rank_preconditioner, pivoted_cholesky
 from tangentbench.kernels.matrix import DenseMatrix
@@ -30,6 +31,7 @@ import sys
 import numpy as np
 from pathlib import Path
 from tangentbench.kernels import tile_file
+from tangentbench.kernels import regression
 from tangentbench.kernels.cholesky import factorise
 from tangentbench.kernels.matrix import DenseMatrix
 import time
@@ -160,9 +162,11 @@ def test_float32_serves_a_matrix_that_is_singular_in_float32():
     assert np.linalg.norm(b - matrix @ found.coefficients) / np.linalg.norm(b) < 1e-10
 
 
-@pytest.mark.parametrize("method", ["auto", "cholesky", "cg"])
+@pytest.mark.parametrize("method", ["eigen", "cholesky", "cg"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_ridge_path_equals_separate_solves(method, dtype):
+@pytest.mark.parametrize("inputs_per_iteration", [1, 800])
+def test_ridge_path_equals_separate_solves(method, dtype, inputs_per_iteration, monkeypatch):
+    monkeypatch.setattr(regression, "INPUTS_PER_ITERATION", inputs_per_iteration)
     matrix, b = matrix_with_condition(200, 1e4), targets(200)
     ridges = [1.0, 1e-4, 1e-3, 0.0, 1e-2]
     path = regress(matrix, b, ridge=ridges, method=method, dtype=dtype).path
@@ -173,9 +177,21 @@ def test_ridge_path_equals_separate_solves(method, dtype):
         assert outcome.predictor.residual < 1e-10
 
 
-def test_near_ridges_share_a_factor():
-    path = regress(matrix_with_condition(200, 1e2), targets(200), ridge=[0.1, 0.2, 0.4], method="cholesky").path
-    assert ["smaller ridge" in outcome.predictor.method for outcome in path] == [False, True, True]
+def test_near_ridges_share_a_factor_where_that_is_cheaper(monkeypatch):
+    matrix, ridges = matrix_with_condition(200, 1e2), [0.1, 0.2, 0.4]
+
+    def shared():
+        path = regress(matrix, targets(200), ridge=ridges, method="cholesky").path
+        return ["smaller ridge" in outcome.predictor.method for outcome in path]
+
+    assert shared() == [False, False, False]
+    monkeypatch.setattr(regression, "INPUTS_PER_ITERATION", 1)
+    assert shared() == [False, True, True]
+
+
+def test_a_long_path_on_a_small_matrix_takes_eigenvectors():
+    path = regress(matrix_with_condition(60, 1e2), targets(60), ridge=np.geomspace(1e-3, 1, 20)).path
+    assert {outcome.predictor.method for outcome in path} == {"eigenvectors"}
 
 
 def test_pivoted_cholesky_leaves_its_own_diagonal():
@@ -317,26 +333,35 @@ def test_precision_and_place_follow_the_memory(store):
         found = regress(store, b, ridge=0.01, method="cholesky", memory_limit=limit).predictor
         assert method in found.method
         assert found.residual < 1e-10
-    assert list(store.folder.glob("factor/*/panel-*.npy"))
+    assert not (store.folder / "factor").exists()
+
+
+def test_a_scratch_folder_keeps_the_factor(store, tmp_path):
+    first = regress(store, targets(150), ridge=0.01, scratch=tmp_path / "scratch").predictor
+    panels = {path: path.stat().st_mtime_ns for path in (tmp_path / "scratch").rglob("panel-*.npy")}
+    assert "on disk" in first.method
+    assert panels
+    again = regress(store, targets(150, seed=2), ridge=0.01, scratch=tmp_path / "scratch").predictor
+    assert again.residual < 1e-10
+    assert all(path.stat().st_mtime_ns == known for path, known in panels.items())
 
 
 def test_memory_stays_under_the_limit(tmp_path):
     code = """
-import resource, sys
+import sys
 import numpy as np
-from gaussian import SETTINGS, gaussian, inputs
+from gaussian import SETTINGS, gaussian, inputs, peak_bytes
 from tangentbench.kernels.regression import regress
 from tangentbench.kernels.tiles import Gram
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 count, limit = 2500, 24e6
 small = Gram.create(sys.argv[1] + "/small", inputs(300, shape=(4,)), kernel=SETTINGS, tile=128)
 small.compute(gaussian)
 regress(small, np.ones((300, 2)), ridge=1.0, memory_limit=1e6)
 gram = Gram.create(sys.argv[1] + "/gram", inputs(count, shape=(4,)), kernel=SETTINGS, tile=128)
 gram.compute(gaussian)
-before = peak()
+before = peak_bytes()
 fit = regress(gram, np.ones((count, 2)), ridge=1.0, memory_limit=limit)
-print(peak() - before, limit, fit.predictor.method)
+print(peak_bytes() - before, limit, fit.predictor.method)
 """
     used, limit, method = finish(start_python(code, tmp_path)).split(maxsplit=2)
     assert "float32" in method

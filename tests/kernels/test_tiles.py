@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import time
@@ -197,6 +198,19 @@ def test_survives_kills_at_any_moment(tmp_path):
     assert np.array_equal(gram.to_array(), undisturbed.to_array())
 
 
+def test_leftovers_of_killed_processes_are_removed_in_time(tmp_path):
+    gram = store(tmp_path)
+    folder = tmp_path / "tiles"
+    folder.mkdir()
+    old, young = folder / ".00001-00000.abc.npy", folder / ".00001-00000.def.npy"
+    for path in (old, young):
+        path.touch()
+    os.utime(old, (0, 0))
+    gram.compute(gaussian)
+    assert not old.exists()
+    assert young.exists()
+
+
 def test_two_processes_compute_disjoint_tiles(tmp_path):
     log = tmp_path / "log"
     for process in [start_python(COMPUTE, tmp_path / "gram", 60, 8, 0.01, log, part) for part in (0, 1)]:
@@ -341,18 +355,17 @@ except CannotWrite as error:
 
 def test_memory_does_not_grow_with_the_matrix(tmp_path):
     code = """
-import resource, sys
+import sys
 import numpy as np
-from gaussian import SETTINGS, gaussian, inputs
+from gaussian import SETTINGS, gaussian, inputs, peak_bytes
 from tangentbench.kernels.tiles import Gram
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 x = inputs(2500, shape=(2,))
 gaussian(x[:128]), np.ones((128, 128)) @ np.ones((128, 2))
-before = peak()
+before = peak_bytes()
 gram = Gram.create(sys.argv[1], x, kernel=SETTINGS, tile=128, dtype="float64")
 gram.compute(gaussian, memory_limit=4e6)
 gram.matmul(np.ones((2500, 2)))
-print(peak() - before)
+print(peak_bytes() - before)
 """
     matrix_bytes = 2500**2 * 8
     assert int(finish(start_python(code, tmp_path))) < matrix_bytes / 4

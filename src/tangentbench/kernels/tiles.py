@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ Kernel = Callable[[Array, Array | None], Array]
 
 FORMAT = 1
 DEFAULT_TILE = 512
+LEFTOVER_SECONDS = 3600
 LOCKS_UNKNOWN = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
 
 
@@ -179,6 +181,7 @@ class Gram(Matrix):
         if not todo:
             return
         self._require_inputs()
+        self._remove_leftovers()
         self._require_room(todo, memory_limit)
         entries = {key: int(np.prod(self.tile_shape(key))) for key in todo}
         with tqdm(total=sum(entries.values()), unit="entry", unit_scale=True, desc="tiles", disable=quiet) as bar:
@@ -264,6 +267,13 @@ class Gram(Matrix):
                 return False
             self._verified.add(key)
         return True
+
+    def _remove_leftovers(self) -> None:
+        """Remove the temporary files of processes that were killed long ago and hold no lock."""
+        for path in (self.folder / "tiles").glob(".*.npy"):
+            with locked(path.with_name(path.name.split(".")[1] + ".lock"), wait=False) as mine:
+                if mine and path.exists() and time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
+                    path.unlink(missing_ok=True)
 
     def _require_inputs(self) -> None:
         if self.x1 is None or self.x2 is None:
