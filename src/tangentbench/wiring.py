@@ -12,7 +12,7 @@ from tangentbench.catalogue import Catalogue, load_catalogue
 from tangentbench.config import SCALES, load_settings
 from tangentbench.datasets import load_recipes
 from tangentbench.errors import UnknownName
-from tangentbench.fingerprint import fingerprint
+from tangentbench.fingerprint import fingerprint, fingerprint_of
 from tangentbench.paths import Paths
 
 
@@ -85,10 +85,10 @@ class Wiring:
         return repr(self.recipes[dataset])
 
     def study_code(self, artifact: str) -> str:
-        return fingerprint(f"tangentbench.studies.{self.catalogue.artifact(artifact).study}")
+        return fingerprint_of(f"tangentbench.studies.{self.catalogue.artifact(artifact).study}", artifact)
 
     def figure_code(self, artifact: str) -> str:
-        return fingerprint(f"tangentbench.figures.{self.catalogue.artifact(artifact).study}")
+        return fingerprint_of(f"tangentbench.figures.{self.catalogue.artifact(artifact).study}", artifact)
 
     def entry(self, artifact: str) -> str:
         """What of the catalogue a picture shows; an edit of the caption redraws, it never measures again."""

@@ -64,6 +64,12 @@ def test_checkpoint_of_another_training_is_ignored(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours, descend(fresh(), STEP_SIZES, STEPS, label="test"))
 
 
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 cut short", b"not an archive"])
+def test_damaged_checkpoint_is_ignored(tmp_path: Path, damage: bytes) -> None:
+    checkpoint(tmp_path).path.write_bytes(damage)
+    assert checkpoint(tmp_path).load() is None
+
+
 def test_training_stops_when_every_run_is_below_the_ratio() -> None:
     whole = descend(fresh(), STEP_SIZES, STEPS, label="test")
     slowest = (whole / whole[0]).max(axis=1)
