@@ -35,7 +35,7 @@ class UnknownName(TangentbenchError):
         known = sorted(known)
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
-        super().__init__(f"unknown {kind} '{name}': {hint}{'; ' + see if see else ''}")
+        super().__init__(f"unknown {kind} '{name}': {hint}{f' ({see})' if see else ''}")
 
 
 class NotWorkingYet(TangentbenchError):
