@@ -20,7 +20,6 @@ from tangentbench.report.comparison import compare
 from tangentbench.report.verdicts import verdicts
 from tangentbench.tables import read_if_there
 
-
 ROUNDING = 1e-9
 
 
