@@ -13,7 +13,7 @@ from tangentbench.kernels.architecture import InvalidKernelInput, Kind, is_integ
 # (k, variances of the rows, variances of the columns) -> E[f(a) f(b)], E[f'(a) f'(b)]
 Dual = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-QUADRATURE_NODES = 96
+QUADRATURE_NODES = 128
 CHUNK_ELEMENTS = 1 << 22
 DIFFERENCE_STEP = 1e-5
 
@@ -169,17 +169,17 @@ def quadrature_dual(
 
     def dual(sigma: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cosine, _ = cosines(sigma, rows, columns)
-        k1, k0 = np.empty_like(sigma), np.empty_like(sigma)
-        spread = np.sqrt(columns)
-        chunk = max(1, CHUNK_ELEMENTS // (len(nodes) ** 2 * max(1, sigma.shape[1])))
-        for start in range(0, len(sigma), chunk):
-            part = slice(start, start + chunk)
-            rho = cosine[part, :, None, None]
-            a = np.sqrt(rows[part])[:, None] * nodes
-            b = spread[None, :, None, None] * (rho * nodes[:, None] + np.sqrt((1 - rho) * (1 + rho)) * nodes)
+        correlations = cosine.ravel()
+        first, second = (v.ravel() for v in np.broadcast_arrays(np.sqrt(rows)[:, None], np.sqrt(columns)[None, :]))
+        k1, k0 = np.empty(sigma.size), np.empty(sigma.size)
+        pairs = CHUNK_ELEMENTS // len(nodes) ** 2
+        for start in range(0, sigma.size, pairs):
+            part = slice(start, start + pairs)
+            rho = correlations[part, None, None]
+            a = first[part, None] * nodes
+            b = second[part, None, None] * (rho * nodes[:, None] + np.sqrt((1 - rho) * (1 + rho)) * nodes)
             for out, f in ((k1, function), (k0, slope)):
-                inner = f(b) @ weights
-                out[part] = np.einsum("nmq,nq,q->nm", inner, f(a), weights)
-        return k1, k0
+                out[part] = np.einsum("pq,pq,q->p", f(b) @ weights, f(a), weights)
+        return k1.reshape(sigma.shape), k0.reshape(sigma.shape)
 
     return dual
