@@ -27,7 +27,9 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
         return build.build_wheel(wheel_directory, without_native_core(config_settings, error), metadata_directory)
 
 
-def build_editable(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
     try:
         return build.build_editable(wheel_directory, config_settings, metadata_directory)
     except ScikitBuildError as error:

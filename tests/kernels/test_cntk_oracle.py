@@ -16,7 +16,9 @@ FAST = [(2, "gap"), (3, "gap"), (4, "gap"), (2, "flatten"), (3, "flatten"), (6, 
 
 
 @functools.cache
-def reference(size: tuple[int, int], depth: int, pooling: str, kind: str, trained: bool | None, filter: int = 3) -> np.ndarray:
+def reference(
+    size: tuple[int, int], depth: int, pooling: str, kind: str, trained: bool | None, filter: int = 3
+) -> np.ndarray:
     first, second = images(2, *size), images(2, *size, seed=1)
     return cntk(first, second, depth, pooling, kind, trained, filter, backend="neural-tangents", progress=False)
 
@@ -59,7 +61,9 @@ def test_other_filters_agree_with_neural_tangents(pooling, filter):
 def test_native_and_torch_agree_at_every_depth(depth, pooling, dtype):
     first, second = images(3, 7, 6), images(2, 7, 6, seed=1)
     expected = cntk(first, second, depth, pooling, backend="torch")
-    assert relative_error(cntk(first, second, depth, pooling, dtype=dtype, backend="native"), expected) < TOLERANCE[dtype]
+    assert (
+        relative_error(cntk(first, second, depth, pooling, dtype=dtype, backend="native"), expected) < TOLERANCE[dtype]
+    )
 
 
 @needs_native

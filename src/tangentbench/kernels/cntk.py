@@ -87,7 +87,7 @@ def computing_type(x1: Any, x2: Any, dtype: Any) -> np.dtype[Any]:
         double = any(getattr(x, "dtype", None) == np.float64 for x in (x1, x2))
         return np.dtype(np.float64 if double else np.float32)
     try:
-        wanted = np.dtype(dtype)
+        wanted: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
         raise UnknownName("dtype", str(dtype), ["float32", "float64"]) from error
     if wanted not in (np.float32, np.float64):

@@ -38,8 +38,8 @@ def ntk(
 ) -> np.ndarray:
     """The kernel of every row of x1 with every row of x2, or of x1 with itself: float64, (n1, n2).
 
-    The network has `depth` weight layers, f = h^(depth), with h^(l) = weight_std / sqrt(fan in) W f(h^(l-1)) + bias_std b
-    and h^(1) the same of the input; W and b are standard normal and all are trained. These are neural-tangents'
+    The network has `depth` weight layers, h^(l) = weight_std / sqrt(fan in) W f(h^(l-1)) + bias_std b, its output is
+    h^(depth) and h^(1) takes the input itself; W and b are standard normal and all are trained. These are neural-tangents'
     conventions for Dense(W_std, b_std, parameterization="ntk") in every layer. For ReLU, weight_std = sqrt(2) and no
     biases the kernel of section 3, whose input layer is not scaled, is d / 2 times this one, d the input's dimension.
 
@@ -66,8 +66,8 @@ def ntk(
         sigma = gain * k1 + bias
         theta = sigma + gain * k0 * theta
         rows, columns = (gain * variance_after(dual, v) + bias for v in (rows, columns))
-    result = sigma if kind == "nngp" else theta
-    return (result + result.T) / 2 if x2 is None else result
+    result: np.ndarray = sigma if kind == "nngp" else theta
+    return np.asarray((result + result.T) / 2) if x2 is None else result
 
 
 def checked_rows(x: Any, name: str) -> np.ndarray:
@@ -165,7 +165,7 @@ def quadrature_dual(
     def slope(x: np.ndarray) -> np.ndarray:
         if derivative is not None:
             return derivative(x)
-        return (function(x + DIFFERENCE_STEP) - function(x - DIFFERENCE_STEP)) / (2 * DIFFERENCE_STEP)
+        return np.asarray((function(x + DIFFERENCE_STEP) - function(x - DIFFERENCE_STEP)) / (2 * DIFFERENCE_STEP))
 
     def dual(sigma: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cosine, _ = cosines(sigma, rows, columns)

@@ -41,7 +41,7 @@ def rectangle(x1: np.ndarray, x2: np.ndarray, architecture: Architecture, device
                 architecture,
             )
             out[i : i + rows, j : j + columns] = values.double().cpu().numpy()
-    return out * first_scale[:, None] * second_scale[None, :]
+    return np.asarray(out * first_scale[:, None] * second_scale[None, :])
 
 
 def normalised(images: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
@@ -53,7 +53,9 @@ def normalised(images: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
     return images / scale[:, None, None, None], scale.double().cpu().numpy()
 
 
-def block(first: torch.Tensor, second: torch.Tensor, architecture: Architecture, place: torch.device) -> tuple[int, int]:
+def block(
+    first: torch.Tensor, second: torch.Tensor, architecture: Architecture, place: torch.device
+) -> tuple[int, int]:
     """How many images of each batch fit into memory together."""
     area = first.shape[2] * first.shape[3]
     entry = first.element_size() * TENSORS_ALIVE * (area * area if architecture.pooling == "gap" else area)
@@ -94,10 +96,8 @@ def block_kernel(
             if architecture.kind == "ntk":
                 theta = box(k0 * theta + k1, architecture.filter) / patch
             sigma = box(k1, architecture.filter) / patch
-    if architecture.kind == "nngp":
-        values = k1
-    else:
-        values = k0 * theta + k1 if architecture.train_first_last else k0 * theta
+    own = k1 if architecture.kind == "nngp" or architecture.train_first_last else torch.zeros_like(k1)
+    values = own if architecture.kind == "nngp" else k0 * theta + own
     return values.flatten(2).mean(2) / patch if pooled else values.flatten(2).sum(2) / patch
 
 
