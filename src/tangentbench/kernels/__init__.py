@@ -1,6 +1,28 @@
-"""Exact kernels of infinitely wide networks."""
+"""Kernels of wide networks.
 
+`cntk`, `ntk`: exact, infinitely wide. `empirical_ntk`, `npk`: of finite networks and of their gates.
+`Gram`, `certify`: matrices on disk. `regress`, `Predictor`, `code_labels`: what is fitted on them.
+"""
+
+from tangentbench.kernels.certificate import certify, read_certificate
 from tangentbench.kernels.cntk import cntk
+from tangentbench.kernels.empirical import empirical_ntk
 from tangentbench.kernels.fully_connected import ntk
+from tangentbench.kernels.npk import neural_path_kernel as npk
+from tangentbench.kernels.predictor import Predictor, code_labels
+from tangentbench.kernels.regression import Regression, regress
+from tangentbench.kernels.tiles import Gram
 
-__all__ = ["cntk", "ntk"]
+__all__ = [
+    "Gram",
+    "Predictor",
+    "Regression",
+    "certify",
+    "cntk",
+    "code_labels",
+    "empirical_ntk",
+    "npk",
+    "ntk",
+    "read_certificate",
+    "regress",
+]
