@@ -30,7 +30,7 @@ READINGS = {
 }
 
 
-class Times(click.ParamType):
+class Times(click.ParamType[list[float]]):
     """One time, or several with commas between."""
 
     name = "TIME[,TIME...]"
