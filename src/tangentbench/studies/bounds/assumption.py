@@ -32,7 +32,7 @@ def projected_loss(
     solver: str,
 ) -> pd.DataFrame:
     """One row a run and time: `loss` = |Y - f|^2 / 2m, `projected_loss` = |(Y - f) X~^T|^2 / 2m^2, and how far both
-    have fallen since the start. `shown_offset` is the picture's.
+    have fallen since the start; `projected_rise` above its own smallest value so far. `shown_offset` is the picture's.
     """
     (side,), (depth,) = sides, depths
     task = task_with_side(context, side, samples)
@@ -57,6 +57,7 @@ def projected_loss(
                     "projected_loss": projected,
                     "loss_fall": loss[0] - loss,
                     "projected_fall": projected[0] - projected,
+                    "projected_rise": projected - np.minimum.accumulate(projected),
                     "shown_offset": shown_offset,
                 }
             )

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from tangentbench.registry import Context, study
-from tangentbench.theory.nearly_linear import Setting, bound, learning_time
+from tangentbench.theory.nearly_linear import Setting, learning_time, upsilon
+from tangentbench.theory.nearly_linear import delta as delta_of
 
 
 @study("bounds_atlas")
@@ -39,35 +40,30 @@ def atlas(
     """
     epsilons = np.geomspace(epsilon_range[0], epsilon_range[1], points)
     ratios = np.geomspace(ratio_range[0], ratio_range[1], points)
+    margins = beta**depth / np.asarray(qs, dtype=float)
+    times = [learning_time(clearance * margin / s, beta, s, depth) for margin in margins]
     rows = []
-    for kappa, precision, epsilon, ratio in product(kappas, precisions, epsilons, ratios):
-        parts = [
-            bound(
-                learning_time(clearance / q * beta**depth / s, beta, s, depth),
-                Setting(depth, epsilon, beta, rho, s),
-                kappa=kappa,
-                dimension=dimension,
-                samples=round(dimension / ratio),
-                precision=precision,
-                confidence=delta,
-                gamma=beta**depth / q,
+    for kappa, epsilon in product(kappas, epsilons):
+        # neither the deviation nor the best q depends on the number of examples
+        outputs_moved = delta_of(kappa, dimension, times, Setting(depth, epsilon, beta, rho, s)) * epsilon**kappa
+        deviations = outputs_moved / margins
+        best = int(np.argmin(deviations))
+        for precision, ratio in product(precisions, ratios):
+            proxy_gap = upsilon(kappa, precision, dimension, round(dimension / ratio), delta)
+            gap = proxy_gap + float(deviations[best])
+            rows.append(
+                {
+                    "kappa": kappa,
+                    "precision": precision,
+                    "epsilon": epsilon,
+                    "ratio": ratio,
+                    "q": qs[best],
+                    "upsilon": proxy_gap,
+                    "deviation": float(deviations[best]),
+                    "gap": gap,
+                    "room": 0.5 - gap,
+                }
             )
-            for q in qs
-        ]
-        best = int(np.argmin([float(one.gap) for one in parts]))
-        rows.append(
-            {
-                "kappa": kappa,
-                "precision": precision,
-                "epsilon": epsilon,
-                "ratio": ratio,
-                "q": qs[best],
-                "upsilon": parts[best].upsilon,
-                "deviation": float(parts[best].deviation),
-                "gap": float(parts[best].gap),
-                "room": 0.5 - float(parts[best].gap),
-            }
-        )
     table = pd.DataFrame(rows)
     usable = table["epsilon"].where(table["room"] > 0)
     table["largest_epsilon"] = usable.groupby([table["kappa"], table["precision"], table["ratio"]]).transform("max")

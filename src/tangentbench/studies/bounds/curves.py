@@ -21,6 +21,7 @@ from tangentbench.theory.nearly_linear import (
     misclassification_risk,
 )
 
+RANDOM_GUESS = 0.5
 SETTLED = 1.1
 """A run has learnt when its train risk is at most this many times its risk at the end."""
 
@@ -59,7 +60,7 @@ def bound_curves(
     `test_risk`, `weight_norm` (of the largest layer); the theorem's `weight_bound` u, `upsilon`, `deviation` =
     Delta eps^kappa/gamma, `bound` = margin_risk + upsilon + deviation, and the last two with the factor rho that the
     proof loses (`_mended`); `excess` = bound - test_risk; `best_bound`, the smallest over times and qs, with `best` on
-    its row; `time_to_learn`.
+    its row and `non_vacuous` where it is below 0.5; `time_to_learn`.
     """
     frames = []
     for side, depth in product(sides, depths):
@@ -158,6 +159,7 @@ def with_best(table: pd.DataFrame) -> pd.DataFrame:
     groups = table.groupby(CURVE)
     table["best_bound"] = groups["bound"].transform("min")
     table["best_bound_mended"] = groups["bound_mended"].transform("min")
+    table["non_vacuous"] = table["best_bound"] < RANDOM_GUESS
     table["best"] = False
     table.loc[groups["bound"].idxmin(), "best"] = True
     return table
