@@ -20,6 +20,7 @@ COMMANDS = {
     "check": "tangentbench.cli.checking",
     "run": "tangentbench.cli.running",
     "data": "tangentbench.cli.datasets",
+    "bound": "tangentbench.cli.bounding",
     "doctor": "tangentbench.cli.doctor",
 }
 
