@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from small_project import ROOT
 
-from tangentbench.fingerprint import WIRING, closure, fingerprint
+from tangentbench.catalogue import load_catalogue
+from tangentbench.fingerprint import WIRING, closure, fingerprint, fingerprint_of
+from tangentbench.paths import Paths
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def test_an_edit_of_an_imported_module_counts(source: Path) -> None:
 def test_an_edit_elsewhere_does_not_count(source: Path) -> None:
     before = fingerprint_in(source, "tangentbench.studies.npk")
     edit(source, "tangentbench.report.gallery", "\nEXTRA = 1\n")
-    edit(source, "tangentbench.studies.conditioning", "\nEXTRA = 1\n")
+    edit(source, "tangentbench.studies.conditioning.activations", "\nEXTRA = 1\n")
     assert fingerprint_in(source, "tangentbench.studies.npk") == before
 
 
@@ -60,3 +62,12 @@ def test_closure_leaves_the_wiring_out() -> None:
     reached = closure("tangentbench.studies.npk")
     assert "tangentbench.models.memorisation" in reached
     assert not reached & WIRING
+
+
+@pytest.mark.parametrize("room", ["studies", "figures"])
+def test_an_artifact_follows_only_the_module_that_registers_it(room: str) -> None:
+    whole = {fingerprint(f"tangentbench.{room}.{study}") for study in ("npk", "conditioning")}
+    for artifact in load_catalogue(Paths(ROOT)).working:
+        module = f"tangentbench.{room}.{artifact.study}"
+        if (ROOT / "src" / module.replace(".", "/")).is_dir():
+            assert fingerprint_of(module, artifact.name) not in whole

@@ -35,7 +35,7 @@ class UnknownName(TangentbenchError):
         known = sorted(known)
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
-        super().__init__(f"unknown {kind} '{name}': {hint}{'; ' + see if see else ''}")
+        super().__init__(f"unknown {kind} '{name}': {hint}{f' ({see})' if see else ''}")
 
 
 class NotWorkingYet(TangentbenchError):
@@ -49,6 +49,53 @@ class DataMissing(TangentbenchError):
 
 class DataCorrupt(TangentbenchError):
     """A data file whose bytes are not the published ones."""
+
+
+class StoreMismatch(TangentbenchError):
+    """A Gram store, or a predictor, that belongs to other settings or other data than the ones at hand."""
+
+    def __init__(self, where: Path | str, differences: str, remedy: str) -> None:
+        super().__init__(f"{where} was made for something else ({differences}): {remedy}")
+
+
+class TileCorrupt(TangentbenchError):
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"{path} {reason}: run compute() on its store again, only this tile will be recomputed")
+
+
+class TilesMissing(TangentbenchError):
+    def __init__(self, folder: Path | str, missing: int, all_tiles: int) -> None:
+        super().__init__(f"{missing} of the {all_tiles} tiles of {folder} are not computed yet: run compute() on it")
+
+
+class UnfitArray(TangentbenchError):
+    """Arrays of a shape, type or content that a kernel, a store or a regression cannot take."""
+
+
+class TooLittleMemory(TangentbenchError):
+    def __init__(self, what: str, needed: float, limit: float, remedy: str) -> None:
+        super().__init__(
+            f"{what} needs {readable_bytes(needed)} of memory and may use {readable_bytes(limit)}: {remedy}"
+        )
+
+
+class TooLittleDisk(TangentbenchError):
+    def __init__(self, folder: Path | str, needed: float, free: float) -> None:
+        super().__init__(
+            f"{folder} needs {readable_bytes(needed)} more and its disk has {readable_bytes(free)} free: "
+            "free some space or choose another folder"
+        )
+
+
+class NotPositiveDefinite(TangentbenchError):
+    """A matrix that is numerically singular or indefinite, with the pivot or eigenvalue that says so."""
+
+    def __init__(self, what: str, smallest: float, where: str) -> None:
+        self.smallest = smallest
+        super().__init__(
+            f"{what} is numerically singular: {where} is {smallest:.3g}; "
+            'give a ridge, ask for jitter="auto", or look for doubled inputs'
+        )
 
 
 class CannotWrite(TangentbenchError):
@@ -66,3 +113,11 @@ class Diverged(TangentbenchError):
 class ResultUnreadable(TangentbenchError):
     def __init__(self, path: Path | str, reason: str) -> None:
         super().__init__(f"cannot read {path} ({reason}): delete it and run again, only it will be rebuilt")
+
+
+def readable_bytes(size: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"

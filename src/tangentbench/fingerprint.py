@@ -29,6 +29,31 @@ def fingerprint(module: str) -> str:
     return digest.hexdigest()[:16]
 
 
+def fingerprint_of(room: str, artifact: str) -> str:
+    """Fingerprint of the module below `room` whose decorator registers `artifact`; of all of `room` if none does."""
+    for module in (room, *modules_below(room)):
+        if source_of(module) and artifact in registered_in(module):
+            return fingerprint(module)
+    return fingerprint(room)
+
+
+@cache
+def registered_in(module: str) -> frozenset[str]:
+    """The names given to decorators in `module`: @study("npk_fig6") registers npk_fig6."""
+    decorators = [
+        decorator
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+    ]
+    arguments = [argument for call in decorators if isinstance(call, ast.Call) for argument in call.args]
+    return frozenset(
+        argument.value
+        for argument in arguments
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    )
+
+
 def closure(module: str) -> set[str]:
     """`module`, the modules below it, and all modules of the package they import."""
     reached: set[str] = set()

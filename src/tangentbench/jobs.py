@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ def start_log(file: Path | None) -> None:
             handlers.append(logging.FileHandler(file, mode="w", encoding="utf-8"))
         except OSError as error:
             raise SystemExit(f"tangentbench: error: {cannot_write(file, error)}") from error
-    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", handlers=handlers, force=True)
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", handlers=handlers, force=True)
+    log.setLevel(logging.INFO)
 
 
 @job
@@ -70,9 +72,8 @@ def start_log(file: Path | None) -> None:
 def dataset(paths: Paths, name: str, mirror: Path | None, seed: int) -> None:
     """Prepare a data set: data/NAME.npz and its provenance."""
     from tangentbench.datasets import prepare, save_dataset
-    from tangentbench.wiring import data_mirror
 
-    prepared = prepare(name, paths, mirror=data_mirror({"data_mirror": mirror}), seed=seed, progress=True)
+    prepared = prepare(name, paths, mirror=mirror, seed=seed, progress=True)
     save_dataset(prepared, paths.dataset(name), paths.dataset_provenance(name))
 
 
@@ -121,7 +122,15 @@ def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: 
         table = function(context, **settings)
     write_table(table, paths.part(scale, artifact.study, name, part))
     write_json(paths.part_provenance(scale, artifact.study, name, part), recorder.record())
-    shutil.rmtree(work, ignore_errors=True)
+    remove_work(work)
+
+
+def remove_work(folder: Path) -> None:
+    """Remove a finished part's checkpoints, and the folders above it that are empty now."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        folder.parent.rmdir()
+        folder.parent.parent.rmdir()
 
 
 def limit_torch_threads(threads: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,8 @@ from tangentbench.catalogue import Catalogue, load_catalogue
 from tangentbench.config import SCALES, load_settings
 from tangentbench.datasets import load_recipes
 from tangentbench.errors import UnknownName
-from tangentbench.fingerprint import fingerprint
+from tangentbench.fingerprint import fingerprint, fingerprint_of
 from tangentbench.paths import Paths
-
-MIRROR_VARIABLE = "TANGENTBENCH_DATA"
 
 
 @dataclass(frozen=True)
@@ -88,10 +85,10 @@ class Wiring:
         return repr(self.recipes[dataset])
 
     def study_code(self, artifact: str) -> str:
-        return fingerprint(f"tangentbench.studies.{self.catalogue.artifact(artifact).study}")
+        return fingerprint_of(f"tangentbench.studies.{self.catalogue.artifact(artifact).study}", artifact)
 
     def figure_code(self, artifact: str) -> str:
-        return fingerprint(f"tangentbench.figures.{self.catalogue.artifact(artifact).study}")
+        return fingerprint_of(f"tangentbench.figures.{self.catalogue.artifact(artifact).study}", artifact)
 
     def entry(self, artifact: str) -> str:
         """What of the catalogue a picture shows; an edit of the caption redraws, it never measures again."""
@@ -111,9 +108,3 @@ class Wiring:
 
     def claims_entry(self, study: str) -> str:
         return repr([artifact.claims for artifact in self.catalogue.studies[study].artifacts.values()])
-
-
-def data_mirror(settings: Mapping[str, Any]) -> Path | None:
-    """The folder that holds data sets: TANGENTBENCH_DATA, else `data_mirror` of the configuration."""
-    folder = os.environ.get(MIRROR_VARIABLE) or settings.get("data_mirror")
-    return Path(folder).expanduser() if folder else None

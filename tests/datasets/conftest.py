@@ -33,7 +33,9 @@ def sum_of(data: bytes) -> dict[str, Any]:
 
 
 def idx(array: np.ndarray) -> bytes:
-    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(np.uint8).tobytes()
+    return (
+        bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(np.uint8).tobytes()
+    )
 
 
 def tar_gz(members: dict[str, bytes]) -> bytes:
@@ -130,9 +132,7 @@ class Small:
         """Write config/datasets.yaml; `change` edits it first, `address` is where the publisher lives."""
         nowhere = "http://127.0.0.1:9/"
         configuration: dict[str, Any] = {
-            "sources": {
-                name: {**made.entry, "addresses": [address or nowhere]} for name, made in self.sources.items()
-            },
+            "sources": {name: {**made.entry, "addresses": [address or nowhere]} for name, made in self.sources.items()},
             "datasets": {name: {"source": name, "description": name} for name in self.sources},
         }
         if change is not None:

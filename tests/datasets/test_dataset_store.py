@@ -30,7 +30,9 @@ def stored(dataset: Dataset, tmp_path: Path) -> Path:
 
 
 def as_bytes(dataset: Dataset) -> Dataset:
-    x_train, x_test = (np.round(x * 255).astype(np.float32) / np.float32(255) for x in (dataset.x_train, dataset.x_test))
+    x_train, x_test = (
+        np.round(x * 255).astype(np.float32) / np.float32(255) for x in (dataset.x_train, dataset.x_test)
+    )
     return dataset.with_inputs(x_train, x_test)
 
 
@@ -149,11 +151,11 @@ def test_a_failed_write_leaves_nothing(
 def test_a_full_disk_at_the_provenance_leaves_no_arrays(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("tangentbench.datasets.store.write_json", refuse)
-    with pytest.raises(CannotWrite, match="the disk is full"):
+    monkeypatch.setattr("tangentbench.files.json.dumps", refuse)
+    with pytest.raises(CannotWrite, match=r"cannot write .*set\.json: .*the disk is full"):
         save_dataset(dataset, tmp_path / "set.npz", tmp_path / "set.json")
     assert list(tmp_path.iterdir()) == []
 

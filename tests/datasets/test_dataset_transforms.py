@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tangentbench.datasets import Dataset, known_transforms
-from tangentbench.datasets.resampling import LUMA, averaging_matrix, downsample, flatten, grey, interpolation_matrix, upsample
+from tangentbench.datasets.resampling import (
+    LUMA,
+    averaging_matrix,
+    downsample,
+    flatten,
+    grey,
+    interpolation_matrix,
+    upsample,
+)
 from tangentbench.datasets.scaling import centre, standardise, unit_norm, whiten
 from tangentbench.datasets.selection import binary, classes, subset
 from tangentbench.datasets.transforms import apply
@@ -58,7 +66,17 @@ def test_subset_none_keeps_all_and_too_many_is_refused(make_images: Make) -> Non
     with pytest.raises(ValueError, match="13 training examples a class asked for, class 0 has 12"):
         subset(whole, rng(), train=13)
     with pytest.raises(ValueError, match="needs classes"):
-        subset(replace(whole, y_train=np.zeros((48, 1), np.float32), classes=(), y_test=whole.y_test[:0], x_test=whole.x_test[:0]), rng(), train=1)
+        subset(
+            replace(
+                whole,
+                y_train=np.zeros((48, 1), np.float32),
+                classes=(),
+                y_test=whole.y_test[:0],
+                x_test=whole.x_test[:0],
+            ),
+            rng(),
+            train=1,
+        )
 
 
 def test_classes_are_relabelled_in_the_order_given(make_images: Make) -> None:
@@ -231,8 +249,10 @@ def test_rank_deficient_inputs_are_whitened_on_their_span(make_images: Make) -> 
 def test_eps_decides_which_directions_count(make_images: Make) -> None:
     whole = make_images((2000, 2, 2, 1))
     x = (whole.x_train - 0.5) * np.array([1, 1, 1, 1e-3], np.float32).reshape(1, 2, 2, 1)
-    faint = whole.with_inputs(x, x[:1]) if len(whole.x_test) == 1 else replace(
-        whole, x_train=x, x_test=x[: len(whole.x_test)]
+    faint = (
+        whole.with_inputs(x, x[:1])
+        if len(whole.x_test) == 1
+        else replace(whole, x_train=x, x_test=x[: len(whole.x_test)])
     )
     assert whiten(faint, eps=1e-9).provenance["whitening"]["rank"] == 4
     assert whiten(faint, eps=1e-4).provenance["whitening"]["rank"] == 3
@@ -281,7 +301,9 @@ def test_centre_subtracts_the_training_mean_from_both(make_images: Make) -> None
     whole = make_images((50, 3, 3, 1))
     moved = centre(whole)
     np.testing.assert_allclose(moved.x_train.mean(axis=0), 0, atol=1e-6)
-    np.testing.assert_allclose(whole.x_test - moved.x_test, np.broadcast_to(whole.x_train.mean(0), whole.x_test.shape), atol=1e-6)
+    np.testing.assert_allclose(
+        whole.x_test - moved.x_test, np.broadcast_to(whole.x_train.mean(0), whole.x_test.shape), atol=1e-6
+    )
 
 
 def test_every_transform_keeps_the_dtypes(make_images: Make) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tangentbench.cli.examples import examples
 from tangentbench.cli.output import json_option, open_project, print_json, print_table
 from tangentbench.config import load_settings
 from tangentbench.datasets import availability
-from tangentbench.wiring import data_mirror
 
 
 @click.command(epilog=examples("tangentbench data", "TANGENTBENCH_DATA=/mnt/sets tangentbench data --json"))
@@ -16,7 +17,8 @@ from tangentbench.wiring import data_mirror
 def command(as_json: bool) -> None:
     """Show each data source: embedded, in the mirror, downloaded or missing, and where it would come from."""
     paths, _ = open_project()
-    records = availability(paths, data_mirror(load_settings(paths)))
+    mirror = load_settings(paths).get("data_mirror")
+    records = availability(paths, Path(mirror) if mirror else None)
     if as_json:
         print_json([record.as_record() for record in records])
         return

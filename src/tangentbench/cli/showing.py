@@ -20,6 +20,8 @@ from tangentbench.report.comparison import compare
 from tangentbench.report.verdicts import verdicts
 from tangentbench.tables import read_if_there
 
+ROUNDING = 1e-9
+
 
 @click.command(epilog=examples("tangentbench show npk_fig6", "tangentbench show npk_fig6 --scale cpu --json"))
 @click.argument("artifact")
@@ -76,4 +78,7 @@ def command(artifact: str, scale: str | None, as_json: bool) -> None:
 
 
 def spread(value: float | None, width: float | None) -> str:
-    return f"{number(value)} ± {number(width, 2)}" if width else number(value)
+    """A value with its spread, unless that is only rounding."""
+    if value is None or not width or width < ROUNDING * abs(value):
+        return number(value)
+    return f"{number(value)} ± {number(width, 2)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -27,7 +28,7 @@ def read_idx(data: bytes, what: str) -> Pixels:
     dimensions = data[3]
     start = 4 + 4 * dimensions
     shape = struct.unpack(f">{dimensions}I", data[4:start]) if len(data) >= start else ()
-    if len(data) - start != int(np.prod(shape, dtype=np.uint64)):
+    if len(data) - start != math.prod(shape):
         raise DataCorrupt(f"{what} does not hold the {shape} bytes its header announces: replace it")
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 

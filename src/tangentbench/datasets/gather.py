@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tangentbench.datasets.unpack import read_gz, read_members, read_plain, read
 from tangentbench.errors import DataMissing
 from tangentbench.paths import Paths
 
+READING_AT_ONCE = 2  # hashing and unpacking run outside Python's lock, so a second file costs no time
 READERS: Mapping[str, Callable[[Path, int], bytes]] = {"plain": read_plain, "xz": read_xz, "gz": read_gz}
 
 
@@ -23,14 +25,14 @@ def gather(
     """Every content of `source` by name, and a record of each file read for the provenance."""
     from tqdm import tqdm
 
-    found = find_or_fetch(source, paths, mirror, progress)
+    groups = by_file(find_or_fetch(source, paths, mirror, progress))
     contents: dict[str, bytes] = {}
-    records: list[dict[str, Any]] = []
-    with tqdm(total=len(found), desc=f"reading {source.name}", disable=None if progress else True) as bar:
-        for path, group in by_file(found).items():
-            contents.update(read_file(source, path, group))
-            records.append(record(source, path, group))
-            bar.update(len(group))
+    with ThreadPoolExecutor(READING_AT_ONCE) as pool:
+        read = pool.map(lambda item: read_file(source, *item), groups.items())
+        shown = tqdm(read, total=len(groups), desc=f"reading {source.name}", disable=None if progress else True)
+        for part in shown:
+            contents.update(part)
+    records = [record(source, path, group) for path, group in groups.items()]
     return {name: contents[name] for name in source.contents}, records
 
 

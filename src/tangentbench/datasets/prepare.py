@@ -26,16 +26,20 @@ def prepare(recipe_name: str, paths: Paths, mirror: Path | None, seed: int, prog
     seed: the root of the random numbers of synthetic sources and of subsets.
     progress: show bars in a terminal.
     """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
     recipes = load_recipes(paths)
     if recipe_name not in recipes:
         raise UnknownName("data set", recipe_name, recipes, "`tangentbench data` shows all")
     recipe = recipes[recipe_name]
     source = load_sources(paths)[recipe.source]
-    try:
-        dataset = read_source(source, recipe.parameters, paths, mirror, stream(seed, 0), progress)
-    except ValueError as error:
-        raise InvalidConfig(paths.datasets, f"datasets.{recipe_name}", str(error)) from error
-    dataset = transformed(dataset, recipe, paths, seed, progress)
+    # The number of threads changes the order in which sums are rounded, and with it the bytes of a whitened set.
+    with threadpool_limits(1, user_api="blas"):
+        try:
+            dataset = read_source(source, recipe.parameters, paths, mirror, stream(seed, 0), progress)
+        except ValueError as error:
+            raise InvalidConfig(paths.datasets, f"datasets.{recipe_name}", str(error)) from error
+        dataset = transformed(dataset, recipe, paths, seed, progress)
     return replace(dataset, name=recipe_name).noting(**origin(recipe, source, seed))
 
 

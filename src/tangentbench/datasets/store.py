@@ -24,8 +24,8 @@ ROWS = 4096  # examples converted at a time, so that no second copy of a large s
 def save_dataset(dataset: Dataset, npz_path: Path | str, json_path: Path | str) -> None:
     """Write the arrays and their provenance; the same content gives the same bytes.
 
-    Inputs that are all k/255 are stored as the bytes k, a quarter of the size, and come back bit for bit. Both files
-    appear or neither does.
+    Inputs that are all k/255 are stored as the bytes k, a quarter of the size, and come back bit for bit. Where one of
+    the two cannot be written, no arrays appear.
     """
     stored = {name: as_stored(name, getattr(dataset, name)) for name in ARRAYS}
     provenance = {
@@ -36,10 +36,10 @@ def save_dataset(dataset: Dataset, npz_path: Path | str, json_path: Path | str) 
         "class_counts": dataset.class_counts(),
         "arrays": {name: {"dtype": str(array.dtype), "sha256": array_sum(array)} for name, array in stored.items()},
     }
-    with written_whole(npz_path) as arrays_file, written_whole(json_path) as provenance_file:
+    with written_whole(npz_path) as arrays_file:
         with arrays_file.open("wb") as stream:
             write_npz(stream, stored)
-        write_json(provenance_file, provenance)
+        write_json(json_path, provenance)
 
 
 def load_dataset(path: Path | str) -> Dataset:

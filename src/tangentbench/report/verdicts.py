@@ -43,7 +43,8 @@ def decide_all(artifact: Artifact, scale: str, table: pd.DataFrame | None) -> li
 
 
 def write_claims(path: Path, found: Iterable[Verdict]) -> None:
-    write_json(path, [verdict.as_record() for verdict in found])
+    """claims.json: a record a claim, by the claim's name, as DVC's metrics want it."""
+    write_json(path, {verdict.claim.name: verdict.as_record() for verdict in found})
 
 
 def count_states(found: Iterable[Verdict]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -44,14 +45,14 @@ class Checkpoint:
             np.savez(stream, key=np.array(self.key), step=np.array(step), measured=measured, **fields)
 
     def load(self) -> tuple[int, np.ndarray, dict[str, np.ndarray]] | None:
-        """Step, measured values and state; None where there is no file of this training."""
+        """Step, measured values and state; None where there is no whole file of this training."""
         try:
             with np.load(self.path, allow_pickle=False) as stored:
                 if str(stored["key"]) != self.key:
                     return None
                 state = {name.removeprefix("state_"): stored[name] for name in stored if name.startswith("state_")}
                 return int(stored["step"]), stored["measured"], state
-        except FileNotFoundError:
+        except (FileNotFoundError, BadZipFile, EOFError, KeyError, ValueError):
             return None
 
 

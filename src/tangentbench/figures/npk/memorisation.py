@@ -11,6 +11,7 @@ from tangentbench.catalogue import Artifact
 from tangentbench.figures.style import PAPER, figure_grid, legend_outside, log_axis, sequential_colours
 from tangentbench.registry import figure
 
+PANEL_WIDTH = 3.5
 BAND = (0.1, 0.9)
 """Quantiles over runs between which the bands are drawn."""
 
@@ -54,17 +55,18 @@ def draw_extremes(axis: Axes, table: pd.DataFrame) -> None:
 def memorisation(table: pd.DataFrame, artifact: Artifact) -> Figure:
     widths = sorted(table["width"].unique())
     colours = sequential_colours(table["depth"])
-    fig, axes = figure_grid(1, 2 * len(widths), width=4.1 * 2 * len(widths), panel_height=4.0)
+    fig, axes = figure_grid(1, 2 * len(widths), width=PANEL_WIDTH * 2 * len(widths), panel_height=3.7)
     for pair, width in enumerate(widths):
         rows = table[table["width"] == width]
         spectrum, errors = axes[0, 2 * pair : 2 * pair + 2]
         for depth, own in rows.groupby("depth"):
             draw_spectrum(spectrum, own[own["quantity"] == "cumulated eigenvalue"], colours[depth])
-            draw_errors(errors, own[own["quantity"] == "error ratio"], colours[depth], f"{depth}")
+            # step 0, where every curve is 1, has no place on a logarithmic axis
+            curve = own[(own["quantity"] == "error ratio") & (own["step"] > 0)]
+            draw_mean_and_band(errors, over_runs(curve, "step"), colours[depth])
         label_spectrum(spectrum, "cumulated eigenvalues of $K_0/d$")
         spectrum.set_title(f"spectrum, $w = {width}$")
-        log_axis(errors, "y")
-        errors.set_xscale("symlog", linthresh=10)
+        log_axis(errors, "x", "y")
         errors.set_xlabel("step $t$")
         errors.set_ylabel(r"$\|e_t\|^2 / \|e_0\|^2$")
         errors.set_title(f"training, $w = {width}$")
@@ -79,10 +81,6 @@ def draw_spectrum(axis: Axes, rows: pd.DataFrame, colour: str) -> None:
     ideal = rows.groupby("index")["ideal"].first()
     draw_mean_and_band(axis, curve, colour)
     axis.plot(ideal.index.to_numpy(dtype=float), ideal.to_numpy(), ":", color=colour, linewidth=1.1)
-
-
-def draw_errors(axis: Axes, rows: pd.DataFrame, colour: str, label: str) -> None:
-    draw_mean_and_band(axis, over_runs(rows, "step"), colour)
 
 
 def draw_mean_and_band(axis: Axes, curve: pd.DataFrame, colour: str) -> None:

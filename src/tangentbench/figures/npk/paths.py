@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -41,15 +42,15 @@ def toy_network(table: pd.DataFrame, artifact: Artifact) -> Figure:
     examples = sorted(activity["example"].unique())
     bundles = list(activity[activity["example"] == examples[0]].groupby(["input", "unit_1"]))
 
-    fig = Figure(figsize=(12.0, 11.0), dpi=DPI, layout="constrained")
+    fig = Figure(figsize=(12.0, 7.9), dpi=DPI, layout="constrained")
     FigureCanvasAgg(fig)
-    top, middle, bottom = fig.subfigures(3, 1, height_ratios=[4.4, 3.2, 2.6])
-    left, right = top.subfigures(1, 2, width_ratios=[1.15, 2.0])
+    top, middle, bottom = fig.subfigures(3, 1, squeeze=False, height_ratios=[3.1, 2.6, 2.0])[:, 0]
+    left, right = top.subfigures(1, 2, squeeze=False, width_ratios=[1.15, 2.0])[0]
     whole = left.subplots()
     inputs = network.layers[0]
     small = right.subplots(inputs, len(bundles) // inputs, squeeze=False).ravel()
     active = middle.subplots(1, len(examples), squeeze=False).ravel()
-    matrix, overlap = bottom.subplots(1, 2, width_ratios=[3.2, 1.0])
+    matrix, overlap = bottom.subplots(1, 2, width_ratios=[4.6, 1.0])
 
     network.draw(whole, texts=network.names())
     whole.set_title(f"2 hidden layers of gates, {activity['path'].max()} paths")
@@ -100,6 +101,7 @@ class Drawing:
         coloured: Iterable[tuple[Edge, str]] = (),
         rings: Mapping[Node, str] | None = None,
         texts: Mapping[Node, str] | None = None,
+        fontsize: float = 9.0,
     ) -> None:
         """All edges thin and grey, those in `coloured` bold above them; `rings` colours the circles it names."""
         for edge in self.edges:
@@ -109,11 +111,11 @@ class Drawing:
         for node in self.nodes():
             colour = (rings or {}).get(node, INK)
             bold = node in (rings or {})
-            style = {"facecolor": "white", "edgecolor": colour, "linewidth": 2.0 if bold else 0.9}
-            axis.add_patch(Circle(self.place(node), RADIUS, zorder=3, **style))
-            weight = "bold" if bold else "normal"
-            text = (texts or {}).get(node, "")
-            axis.text(*self.place(node), text, ha="center", va="center", fontsize=9, color=colour, fontweight=weight, zorder=4)
+            width = 2.0 if bold else 0.9
+            ring = Circle(self.place(node), RADIUS, facecolor="white", edgecolor=colour, linewidth=width, zorder=3)
+            axis.add_patch(ring)
+            text = axis.text(*self.place(node), (texts or {}).get(node, ""), ha="center", va="center", zorder=4)
+            text.set(fontsize=fontsize, color=colour, fontweight="bold" if bold else "normal")
         axis.set_axis_off()
         axis.set_aspect("equal")
         axis.set_xlim(-0.5, (len(self.layers) - 1) * LAYER_GAP + 0.5)
@@ -133,14 +135,15 @@ def draw_bundle(axis: Axes, network: Drawing, bundle: pd.DataFrame) -> None:
         coloured += [(edge, INK) for edge in itertools.pairwise(shared)]
         coloured += [((shared[-1], last), colour), ((last, output), colour)]
         rings[last], texts[last] = colour, f"$p_{{{row}}}$"
-    network.draw(axis, coloured=coloured, rings=rings, texts=texts)
+    network.draw(axis, coloured=coloured, rings=rings, texts=texts, fontsize=7.0)
     axis.set_title(f"$p_{{{bundle['path'].min()}}}$ to $p_{{{bundle['path'].max()}}}$", fontsize=10)
 
 
 def draw_active(axis: Axes, network: Drawing, activity: pd.DataFrame, gates: pd.DataFrame) -> None:
     """1/0 in the circles, the active sub-network in bold red."""
     paths = network.paths(activity[activity["value"] > 0])
-    texts = {Node(int(row.layer), int(row.unit)): f"{row.value:.0f}" for row in gates.itertuples()}
+    columns = (gates[name].astype(int) for name in ("layer", "unit", "value"))
+    texts = {Node(layer, unit): f"{value}" for layer, unit, value in zip(*columns, strict=True)}
     names = network.names()
     ends = {node: names[node] for node in names if node not in texts}
     network.draw(
@@ -165,10 +168,10 @@ def draw_activity(axis: Axes, activity: pd.DataFrame) -> None:
 
 def draw_overlap(axis: Axes, pairs: pd.DataFrame) -> None:
     cells = pairs.pivot(index="example", columns="other", values="value")
-    axis.imshow(cells.to_numpy(dtype=float), cmap=REDS, vmin=0, vmax=1.4 * cells.to_numpy(dtype=float).max())
-    for row in range(cells.shape[0]):
-        for column in range(cells.shape[1]):
-            axis.text(column, row, f"{cells.iat[row, column]:g}", ha="center", va="center", fontsize=12, color=INK)
+    counts = cells.to_numpy(dtype=float)
+    axis.imshow(counts, cmap=REDS, vmin=0, vmax=1.4 * counts.max())
+    for (row, column), count in np.ndenumerate(counts):
+        axis.text(column, row, f"{count:g}", ha="center", va="center", fontsize=12, color=INK)
     axis.set_xticks(range(cells.shape[1]), [f"$x_{example}$" for example in cells.columns])
     axis.set_yticks(range(cells.shape[0]), [f"$x_{example}$" for example in cells.index])
     between_cells(axis, *cells.shape)

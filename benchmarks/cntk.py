@@ -1,0 +1,203 @@
+"""The race: our CNTK against neural-tangents and against the machine's own limit, in one run on the same threads.
+
+    python benchmarks/cntk.py            # ten minutes, writes docs/benchmarks/cntk.md
+    python benchmarks/cntk.py --quick    # one minute, prints only
+
+Every time is the best of several. The race and the growth are wall-clock time: ours of the public function,
+neural-tangents' of a jitted kernel after a warm-up, at the batch size that suits it best. The cost of an entry-layer is
+CPU time of one thread, which other programs on the machine disturb least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+THREADS = 2
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
+
+import jax  # noqa: E402 - reads the settings above
+import numpy as np  # noqa: E402
+
+from tangentbench.files import written_whole  # noqa: E402
+from tangentbench.kernels import cntk, native, oracle  # noqa: E402
+from tangentbench.kernels.architecture import Architecture  # noqa: E402
+
+REPORT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "cntk.md"
+SIDE, CHANNELS = 32, 3
+# Floating point operations of one full layer at one entry: 11 fused and 4 plain products, a square root, 10 sums.
+OPERATIONS = 2 * 11 + 4 + 1 + 10
+
+
+@dataclass(frozen=True)
+class Setting:
+    depth: int
+    pooling: Literal["gap", "flatten"]
+    ours: tuple[int, int]
+    theirs: tuple[int, ...]  # pairs at once to try, as squares n x n
+
+    def entry_layers(self, side: int = SIDE) -> int:
+        return (self.depth - 1) * (side**4 if self.pooling == "gap" else side**2)
+
+
+def images(count: int, side: int = SIDE, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((count, side, side, CHANNELS)).astype(np.float32)
+
+
+def best_of(repeats: int, run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    times = []
+    for _ in range(repeats):
+        start = clock()
+        run()
+        times.append(clock() - start)
+    return min(times)
+
+
+def ours(
+    setting: Setting,
+    repeats: int,
+    threads: int = THREADS,
+    side: int = SIDE,
+    shape: tuple[int, int] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Seconds per entry of the kernel matrix."""
+    n1, n2 = shape or setting.ours
+    first, second = images(n1, side), images(n2, side, seed=1)
+
+    def run() -> object:
+        return cntk(first, second, setting.depth, setting.pooling, backend="native", threads=threads, progress=False)
+
+    return best_of(repeats, run, clock) / (n1 * n2)
+
+
+def theirs(setting: Setting, repeats: int) -> tuple[float, int]:
+    """Seconds per entry of neural-tangents and the batch side it did best at."""
+    architecture = Architecture.checked(setting.depth, setting.pooling, "ntk", None, 3)
+    kernel = jax.jit(oracle.kernel_function(architecture))
+    measured = []
+    for batch in setting.theirs:
+        first, second = jax.numpy.asarray(images(batch)), jax.numpy.asarray(images(batch, seed=1))
+
+        def run(first=first, second=second) -> object:
+            return kernel(first, second).block_until_ready()
+
+        run()
+        measured.append((best_of(repeats, run) / batch**2, batch))
+    return min(measured)
+
+
+def race(settings: list[Setting], repeats: int, rival_repeats: int) -> list[str]:
+    lines = [
+        "| kernel | depth | ours, ms per entry | neural-tangents | its batch | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for setting in settings:
+        mine = ours(setting, repeats)
+        rival, batch = theirs(setting, rival_repeats)
+        lines.append(
+            f"| {setting.pooling} | {setting.depth} | {1e3 * mine:.4g} | {1e3 * rival:.4g} | {batch} x {batch} "
+            f"| **{rival / mine:.0f}** |"
+        )
+        print(lines[-1], flush=True)
+    return lines
+
+
+def unit_cost(settings: list[Setting], repeats: int) -> list[str]:
+    peak = max(native.peak_gflops(0.1) for _ in range(5))
+    lines = [
+        f"Peak of one core, measured: {peak:.0f} GFLOP/s (float32 fused multiply-adds).",
+        "",
+        "| kernel | depth | 1 thread, CPU ns per entry-layer | share of peak | wall clock, 1 over 2 threads |",
+        "|---|---|---|---|---|",
+    ]
+    for setting in settings:
+        cost = 1e9 * ours(setting, repeats, threads=1, clock=time.process_time) / setting.entry_layers()
+        single, double = (ours(setting, repeats, threads=threads) for threads in (1, 2))
+        lines.append(
+            f"| {setting.pooling} | {setting.depth} | {cost:.3f} | {OPERATIONS / cost / peak:.0%} "
+            f"| {single / double:.2f} |"
+        )
+        print(lines[-1], flush=True)
+    return lines
+
+
+def growth(repeats: int, quick: bool) -> list[str]:
+    lines = ["| what grows | value | ms per entry | ns per entry-layer and core, wall clock |", "|---|---|---|---|"]
+
+    def add(what: str, value: int, setting: Setting, side: int, shape: tuple[int, int]) -> None:
+        seconds = ours(setting, repeats, side=side, shape=shape)
+        unit = THREADS * 1e9 * seconds / setting.entry_layers(side)
+        lines.append(f"| {what} | {value} | {1e3 * seconds:.4g} | {unit:.3f} |")
+        print(lines[-1], flush=True)
+
+    flat = Setting(6, "flatten", (64, 64), ())
+    for n in (16, 64, 256) if quick else (16, 64, 256, 1024):
+        add("n (flatten, depth 6)", n, flat, SIDE, (n, n))
+    for depth in (3, 6, 11) if quick else (3, 6, 11, 21):
+        add("depth (gap)", depth, Setting(depth, "gap", (2, 8), ()), SIDE, (2, 8))
+    for side in (8, 16, 32) if quick else (8, 16, 24, 32, 48):
+        add("side (gap, depth 6)", side, Setting(6, "gap", (2, 8), ()), side, (2, 8))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer settings and repeats, nothing written")
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    repeats, rival_repeats = (3, 1) if quick else (9, 2)
+    gap = [Setting(depth, "gap", (4, 8), (1,) if quick else (1, 2)) for depth in ((4,) if quick else (4, 6, 11))]
+    flat = [
+        Setting(depth, "flatten", (256, 256), (64,) if quick else (16, 64, 128))
+        for depth in ((6,) if quick else (4, 6, 11, 21))
+    ]
+    about = native.describe()
+    print(about, flush=True)
+    sections = [
+        "# The CNTK against neural-tangents",
+        "",
+        "Written by `python benchmarks/cntk.py`. Random images of "
+        f"{SIDE} x {SIDE} x {CHANNELS}, float32, NTK, 3 x 3 filters, {THREADS} threads each, best of {repeats} "
+        f"(neural-tangents: of {rival_repeats}, jitted, at its best batch). {processor()}, "
+        f"{about['instruction_set']}, {about['threading']}.",
+        "",
+        *race(gap + flat, repeats, rival_repeats),
+        "",
+        "## Cost of one entry-layer",
+        "",
+        "An entry-layer is one pair of positions in one convolution: height^2 width^2 (depth - 1) of them make an "
+        "entry of a GAP kernel, height width (depth - 1) one of a flatten kernel. The untrained first and last layers of the "
+        "GAP kernel are cheaper than the layers between them. The share of peak counts "
+        f"{OPERATIONS} operations of a full layer.",
+        "",
+        *unit_cost(gap + flat, repeats),
+        "",
+        "## Growth",
+        "",
+        *growth(repeats, quick),
+        "",
+    ]
+    if not quick:
+        with written_whole(REPORT) as temporary:
+            temporary.write_text("\n".join(sections), encoding="utf-8")
+        print(f"written: {REPORT}")
+
+
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Whether memory and disk suffice, asked before the work starts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import psutil
+
+from tangentbench.errors import TooLittleDisk, TooLittleMemory
+
+USABLE_SHARE = 0.8
+"""Share of the machine's free memory that is taken when the user names no limit."""
+
+DISK_MARGIN = 1.02
+"""File-system overhead on top of the bytes that are written."""
+
+
+def memory_allowed(limit: float | None) -> float:
+    """The user's limit in bytes, or most of what the machine has free."""
+    return float(limit) if limit is not None else USABLE_SHARE * psutil.virtual_memory().available
+
+
+def require_memory(what: str, needed: float, limit: float | None, remedy: str) -> None:
+    allowed = memory_allowed(limit)
+    if needed > allowed:
+        raise TooLittleMemory(what, needed, allowed, remedy)
+
+
+def require_disk(folder: Path, needed: float) -> None:
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if needed * DISK_MARGIN > free:
+        raise TooLittleDisk(folder, needed * DISK_MARGIN, free)
