@@ -29,10 +29,10 @@ def flipping_gates(table: pd.DataFrame, artifact: Artifact) -> Figure:
             rows = of(table, mode=mode, quantity=quantity)
             for layer, colour in colours.items():
                 mean_and_range(axis, of(rows, layer=layer), "epoch", colour=colour, label=f"layer {layer}")
-            axis.set_ylim(bottom=0.0)
             axis.set_title(f"{MODES[mode]}: {title}", fontsize=10)
         across[0].set_ylabel("gates (%)")
     for axis in axes[-1]:
         axis.set_xlabel("epoch")
+        axis.set_ylim(bottom=0.0)
     legend_outside(fig, where="below")
     return fig

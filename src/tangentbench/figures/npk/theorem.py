@@ -46,4 +46,4 @@ def draw_rate(axis: Axes, rows: pd.DataFrame, rate: float) -> None:
     text = {-0.5: "rate $-1/2$", -1.0: "rate $-1$"}[rate]
     line = start * (ends / ends[0]) ** rate
     axis.plot(ends, line, color=PAPER, linestyle=":", label="the theorem's rate")
-    axis.annotate(text, (ends[0], line[0]), xytext=(2, -10), textcoords="offset points", fontsize=8, color=PAPER)
+    axis.annotate(text, (ends[0], line[0]), xytext=(0, -22), textcoords="offset points", fontsize=8, color=PAPER)
