@@ -11,6 +11,7 @@ import torch
 from tangentbench.errors import Diverged
 from tangentbench.models.architecture import fully_connected
 from tangentbench.models.gated import RELU, GatedNets, build
+from tangentbench.models.stacked import Stack
 from tangentbench.training.examples import Examples
 from tangentbench.training.loop import Probe, Recipe, Trained, train
 from tangentbench.training.optimisers import Optimiser, StepDecay
@@ -127,3 +128,36 @@ def test_parameters_survive_their_file(tmp_path: Path) -> None:
     save_parameters(tmp_path / "epoch.npz", tensors)
     loaded = load_parameters(tmp_path / "epoch.npz")
     assert loaded.keys() == tensors.keys() and all(torch.equal(loaded[name], tensors[name]) for name in tensors)
+
+
+def test_augmentation_belongs_to_the_run() -> None:
+    def noisy(inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        return inputs + torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
+
+    recipe = Recipe(epochs=2)
+    together, alone = trained([0, 1], recipe, augment=noisy), trained([1], recipe, augment=noisy)
+    torch.testing.assert_close(together.last[1:], alone.last, rtol=1e-9, atol=1e-12)
+    assert not torch.allclose(alone.last, trained([1], recipe).last)
+
+
+def test_running_statistics_survive_a_kill(tmp_path: Path) -> None:
+    class Counting(GatedNets):
+        """Counts its training steps in a buffer, as batch normalisation keeps its means."""
+
+        def __init__(self) -> None:
+            super().__init__(fully_connected((5,), 4, 2, 3), RELU, 2, dtype=torch.float64)
+            self.buffers = Stack({"steps": (1,)}, 2, tracked=False, dtype=torch.float64)
+
+        def outputs(self, inputs: torch.Tensor, training: bool = False) -> torch.Tensor:
+            if training:
+                self.buffers["steps"].add_(1)
+            return super().outputs(inputs)
+
+    file = ProgressFile(tmp_path / "progress.npz", key="counting")
+    counts = []
+    for epochs in (2, 5):
+        nets = Counting()
+        recipe = Recipe(epochs=epochs, batch_size=50)
+        train(nets, blobs(), recipe, runs=[0, 1], step_sizes=[0.1, 0.1], seed=0, label="count", progress=file)
+        counts.append(nets.buffers["steps"][:, 0].tolist())
+    assert counts == [[6.0, 6.0], [15.0, 15.0]]

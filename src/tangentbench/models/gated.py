@@ -76,6 +76,7 @@ class GatedNets:
         self.parameters = Stack(shapes, runs, tracked=True, overwritten=dense_names, dtype=dtype)
         frozen = {f"feature_{name}": shape for name, shape in features.items()} if gating.features == "frozen" else {}
         self.frozen = Stack(frozen, runs, tracked=False, dtype=dtype)
+        self.buffers = Stack({}, runs, tracked=False, dtype=dtype)
 
     @property
     def runs(self) -> int:
@@ -89,6 +90,7 @@ class GatedNets:
     def keep(self, slots: Sequence[int]) -> None:
         self.parameters.keep(slots)
         self.frozen.keep(slots)
+        self.buffers.keep(slots)
 
     def outputs(self, inputs: Tensor, training: bool = False) -> Tensor:
         """The networks' outputs (R, B, k) for `inputs` (R, B, ...), a batch of its own for each run."""

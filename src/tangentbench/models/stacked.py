@@ -81,5 +81,5 @@ def split_rows(rows: Tensor, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
     sizes = [math.prod(shape) for shape in shapes.values()]
     if rows.shape[1] != sum(sizes):
         raise ValueError(f"rows of {rows.shape[1]} parameters do not fit an architecture of {sum(sizes)}")
-    columns = torch.split(rows, sizes, dim=1)
+    columns = torch.split(rows, sizes, dim=1) if sizes else ()
     return {name: part.reshape(len(rows), *shapes[name]) for name, part in zip(shapes, columns, strict=True)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +10,11 @@ from torch import Tensor
 
 from tangentbench.models.initialisation import stream
 
-ORDER = 7
-"""Tells the streams of the data's order from those of the weights."""
+ORDER, AUGMENTATION = 7, 8
+"""Tell the streams of the data's order and of augmentation from those of the weights."""
+
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+"""A batch of inputs (B, ...) of one run to inputs of the same shape."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,18 +42,22 @@ def shuffled(runs: Sequence[int], seed: int, epoch: int, count: int) -> Tensor:
 class Batches:
     """Batches of each run's own order, gathered into buffers that are used again at every step."""
 
-    def __init__(self, examples: Examples, batch: int) -> None:
-        self.examples, self.batch = examples, batch
+    def __init__(self, examples: Examples, batch: int, augment: Augment | None = None) -> None:
+        self.examples, self.batch, self.augment = examples, batch, augment
         self.rows = examples.inputs.flatten(1).contiguous()
         self.buffer = torch.empty(0)
 
     def of_epoch(self, runs: Sequence[int], seed: int, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs (R, B, ...) and labels (R, B) or (R, B, k); the last batch may be smaller, as in Keras."""
         order = shuffled(runs, seed, epoch, len(self.examples))
+        generators = [stream(seed, run, AUGMENTATION, epoch) for run in runs]
         for start in range(0, len(self.examples), self.batch):
             chosen = order[:, start : start + self.batch]
             places = chosen.reshape(-1)
             if len(self.buffer) != len(places):
                 self.buffer = torch.empty(len(places), self.rows.shape[1], dtype=self.rows.dtype)
             torch.index_select(self.rows, 0, places, out=self.buffer)
-            yield self.buffer.view(*chosen.shape, *self.examples.inputs.shape[1:]), self.examples.labels[chosen]
+            inputs = self.buffer.view(*chosen.shape, *self.examples.inputs.shape[1:])
+            if self.augment is not None:
+                inputs = torch.stack([self.augment(own, one) for own, one in zip(inputs, generators, strict=True)])
+            yield inputs, self.examples.labels[chosen]

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from tangentbench.errors import Diverged, UnknownName
 from tangentbench.models.stacked import Stack
-from tangentbench.training.examples import Batches, Examples
+from tangentbench.training.examples import Augment, Batches, Examples
 from tangentbench.training.losses import LOSSES, hits
 from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay
 from tangentbench.training.progress_file import ProgressFile
@@ -31,6 +31,8 @@ class Networks(Protocol):
     """R runs of one architecture; every tensor has a leading run axis."""
 
     parameters: Stack
+    buffers: Stack
+    """What training changes besides the parameters, for instance running means; often nothing."""
 
     def outputs(self, inputs: Tensor, training: bool = False) -> Tensor:
         """Outputs (R, B, k) for inputs (R, B, ...)."""
@@ -111,18 +113,20 @@ def train(
     probes: Sequence[Probe] = (),
     progress: ProgressFile | None = None,
     order_runs: Sequence[int] | None = None,
+    augment: Augment | None = None,
 ) -> Trained:
     """Train `nets` on `examples`, measuring accuracy on the sets of `evaluate` after every epoch.
 
     `runs` numbers the runs and must be distinct; `order_runs` (default: `runs`) names the streams of their data order,
-    so that runs of different step sizes can see the same batches. `nets` end up with fewer runs where some stop early.
+    so that runs of different step sizes can see the same batches. `augment` changes each run's batch of training inputs
+    with random numbers of that run and epoch. `nets` end up with fewer runs where some stop early.
     """
     session = Session(nets, recipe, list(runs), list(step_sizes), evaluate or {}, probes, label)
     order = dict(zip(runs, order_runs or runs, strict=True))
     if progress is None or not session.resume(progress):
         session.probe_epoch()
     saved = time.monotonic()
-    batches = Batches(examples, recipe.batch_size)
+    batches = Batches(examples, recipe.batch_size, augment)
     steps_an_epoch = -(-len(examples) // recipe.batch_size)
     with tqdm(total=recipe.epochs * steps_an_epoch, desc=label, unit="step", disable=None) as bar:
         bar.update(session.epoch * steps_an_epoch)
@@ -258,7 +262,7 @@ class Session:
             "history": self.history,
             "measured": self.measured,
         }
-        tensors = {"last": self.last, "best": self.best}
+        tensors = {"last": self.last, "best": self.best, "buffers": self.nets.buffers.rows()}
         tensors |= {f"snapshot_{epoch}": rows for epoch, rows in self.snapshots.items()}
         if self.active:
             tensors |= {f"optimiser_{name}": values for name, values in self.optimiser.state().items()}
@@ -282,6 +286,7 @@ class Session:
         }
         if self.active:
             self.nets.parameters.load(self.last[slots])
+            self.nets.buffers.load(tensors["buffers"])
             prefix = "optimiser_"
             state = {name.removeprefix(prefix): rows for name, rows in tensors.items() if name.startswith(prefix)}
             self.optimiser.load_state(state, facts["steps"])

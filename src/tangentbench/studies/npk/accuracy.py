@@ -27,6 +27,7 @@ FROZEN_COLUMNS = ("frnpf_ii", "frnpf_di", "flnpf")
 COLUMNS = (*FROZEN_COLUMNS, "dnpfl", "relu")
 CHOSEN_ON = {"test": "test best", "validation": "validation last"}
 """The accuracy that picks the SGD step: the paper's best test epoch, or the last epoch on held-out training images."""
+PAIRS = (("frnpf_ii", "frnpf_di"), ("dnpfl", "frnpf"), ("flnpf", "frnpf"), ("relu", "flnpf"))
 CHECKPOINTS = ("best_test", "last")
 
 
@@ -43,6 +44,8 @@ def accuracies(
     conv_padding: Literal["same", "valid"],
     conv_channels: Sequence[int],
     dense_units: Sequence[int],
+    initialisation: str,
+    biases: bool,
     soft_gate_beta: float,
     soft_gate_height: float,
     batch_size: int,
@@ -53,15 +56,18 @@ def accuracies(
     adam_step_fc: float,
     flnpf_checkpoint: str,
     stop_at_train_accuracy: float,
-    runs: int,
-    epochs: int,
+    runs: Mapping[str, int],
+    epochs: Mapping[str, int],
     train_images: Mapping[str, int],
     test_images: Mapping[str, int],
 ) -> pd.DataFrame:
     """A row of the table a (`row`, `column`, `seed`, `quantity`), at the chosen `step_size`.
 
     Quantities, in percent: `best test accuracy` (the paper's protocol), `last test accuracy`, `train accuracy`; and
-    `epochs` trained. `tried best test accuracy` stands for every SGD step that was tried.
+    `epochs` trained. `tried best test accuracy` stands for every SGD step that was tried. `advantage` is the difference
+    of the best test accuracies of two columns, named "first over second"; "frnpf" is the mean of both its columns.
+
+    `runs` and `epochs` are given apart for `fc` and `conv` rows, image counts for each data set.
     """
     for names, known, kind in ((rows, ROWS, "row of Table 2"), (columns, COLUMNS, "column of Table 2")):
         for name in names:
@@ -80,23 +86,33 @@ def accuracies(
         kind, optimiser = row.split("_")
         dataset = of_kind(context, kind)
         architecture = architecture_of(
-            kind, dataset, fc_width, fc_depth, conv_channels, dense_units, conv_kernel, conv_stride, conv_padding
+            kind,
+            dataset,
+            fc_width,
+            fc_depth,
+            conv_channels,
+            dense_units,
+            conv_kernel,
+            conv_stride,
+            conv_padding,
+            biases,
         )
         name = dataset.name
         examples, test = split(dataset, train_images.get(name), test_images.get(name), context.seed)
         examples, held_out = hold_out(examples, validation_images, context.seed)
         evaluate = {"test": test} | ({"validation": held_out} if held_out else {})
+        family = "fc" if kind == "fc" else "conv"
         recipe = Recipe(
-            epochs,
+            epochs[family],
             batch_size,
             optimiser=Optimiser(optimiser),
             stop_at_train_accuracy=stop_at_train_accuracy,
             diverging="stop",
         )
-        laboratory = Laboratory(context, architecture, recipe, examples, evaluate, row)
+        laboratory = Laboratory(context, architecture, recipe, examples, evaluate, row, initialisation)
         steps = list(sgd_steps) if optimiser == "sgd" else [adam_step_fc if kind == "fc" else adam_step_cnn]
         soft = decoupled(soft_gate_beta, soft_gate_height)
-        table = one_row(laboratory, columns, steps, runs, soft, CHOSEN_ON[sgd_step_chosen_on], flnpf_checkpoint)
+        table = one_row(laboratory, columns, steps, runs[family], soft, CHOSEN_ON[sgd_step_chosen_on], flnpf_checkpoint)
         frames.append(table.assign(row=row))
     return pd.concat(frames, ignore_index=True)
 
@@ -141,7 +157,21 @@ def one_row(
     keys = ["column", "seed", "step_size"]
     frames = [kept[keys].assign(quantity=name, value=values) for name, values in quantities.items()]
     frames.append(table[keys].assign(quantity="tried best test accuracy", value=table["test best"]))
+    frames.append(advantages(kept))
     return pd.concat(frames, ignore_index=True)
+
+
+def advantages(kept: pd.DataFrame) -> pd.DataFrame:
+    """Differences between columns, seed by seed, of those pairs whose columns were all trained."""
+    best = kept.pivot(index="seed", columns="column", values="test best")
+    if {"frnpf_ii", "frnpf_di"} <= set(best.columns):
+        best["frnpf"] = best[["frnpf_ii", "frnpf_di"]].mean(axis=1)
+    frames = [
+        pd.DataFrame({"seed": best.index, "column": f"{first} over {second}", "value": best[first] - best[second]})
+        for first, second in PAIRS
+        if {first, second} <= set(best.columns)
+    ]
+    return pd.concat(frames, ignore_index=True).assign(quantity="advantage") if frames else pd.DataFrame()
 
 
 def chosen_steps(table: pd.DataFrame, by: str) -> dict[str, float]:
@@ -169,10 +199,11 @@ def architecture_of(
     kernel: int,
     stride: int,
     padding: Literal["same", "valid"],
+    biases: bool = True,
 ) -> Architecture:
     shape: Shape = dataset.input_shape
     if kind == "fc":
-        return fully_connected(shape, fc_width, fc_depth, len(dataset.classes))
+        return fully_connected(shape, fc_width, fc_depth, len(dataset.classes), biases=biases)
     return convolutional(
         shape,
         channels,
@@ -182,6 +213,7 @@ def architecture_of(
         kernel=kernel,
         stride=stride,
         padding=padding,
+        biases=biases,
     )
 
 

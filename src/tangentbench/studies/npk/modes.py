@@ -42,6 +42,7 @@ class Laboratory:
     examples: Examples
     evaluate: dict[str, Examples]
     name: str
+    initialisation: str = "glorot_uniform"
 
     def together(self) -> int:
         size = sum(tensor.numel() for tensor in GatedNets(self.architecture, RELU, 1).parameters.tensors.values())
@@ -65,7 +66,7 @@ class Laboratory:
         self, gating: Gating, batch: Sequence[Run], label: str, learnt: dict[tuple[int, str], Tensor]
     ) -> Trained:
         seeds = [run.seed for run in batch]
-        nets = build(self.architecture, gating, seeds, self.context.seed)
+        nets = build(self.architecture, gating, seeds, self.context.seed, law=self.initialisation)
         if gating == FROZEN:
             make_dependent(nets, [slot for slot, run in enumerate(batch) if run.column == "frnpf_di"])
             for slot, run in enumerate(batch):
@@ -81,7 +82,9 @@ class Laboratory:
             seed=self.context.seed,
             label=f"{self.name}, {label}",
             evaluate=self.evaluate,
-            progress=progress_file(self.context, f"{self.name}-{label}", self.recipe, self.architecture, batch, gating),
+            progress=progress_file(
+                self.context, f"{self.name}-{label}", self.recipe, self.architecture, batch, gating, self.initialisation
+            ),
         )
 
     def relu_stack(self, row: Tensor) -> Stack:
