@@ -8,16 +8,17 @@ struct AngleOverSine;
 
 template <>
 struct AngleOverSine<float> {
-    static constexpr int degree = 7;  // error of k0: 1.2e-7
+    static constexpr int degree = 8;  // error of k0: at most 4.8e-8
     static constexpr float coefficients[] = {
-        3.183084646e-1f,
-        1.061690413e-1f,
-        4.156311538e-2f,
-        2.338206505e-2f,
-        -7.849632561e-3f,
-        3.040890675e-2f,
-        -2.207886982e-2f,
-        1.009678913e-2f,
+        1.0f,
+        3.333281459e-1f,
+        1.33506678e-1f,
+        5.519441518e-2f,
+        3.573887852e-2f,
+        -1.791038197e-2f,
+        5.209564003e-2f,
+        -3.733191766e-2f,
+        1.617471927e-2f,
     };
     static constexpr float snap = 0x1p-21f;  // u below this is the rounding of u = 0
     static constexpr float smallest = 1e-30f;  // a variance below this counts as zero
@@ -25,26 +26,27 @@ struct AngleOverSine<float> {
 
 template <>
 struct AngleOverSine<double> {
-    static constexpr int degree = 17;  // error of k0: 1.8e-15
+    static constexpr int degree = 18;  // error of k0: at most 7.0e-16
     static constexpr double coefficients[] = {
-        3.1830988618374350941e-1,
-        1.0610329540517592271e-1,
-        4.244131745131326596e-2,
-        1.8189158514281385908e-2,
-        8.0836632919858397455e-3,
-        3.6791098668229045953e-3,
-        1.6606777087393957133e-3,
-        9.8661501092373200442e-4,
-        -4.1832485764675824176e-4,
-        2.5671608148651271032e-3,
-        -5.3655156728632642722e-3,
-        9.4328749305642795202e-3,
-        -1.2161958159211692318e-2,
-        1.1724588501182888085e-2,
-        -8.1165350200499898872e-3,
-        3.8517095526285981088e-3,
-        -1.1225847889295477189e-3,
-        1.5486126647258722462e-4,
+        1.0,
+        3.3333333333289125035e-1,
+        1.3333333339313726037e-1,
+        5.7142854174105782552e-2,
+        2.5396901787619471259e-2,
+        1.1542823753902480368e-2,
+        5.3401843882636466353e-3,
+        2.3993616316629471017e-3,
+        1.6199269159117593694e-3,
+        -1.1690773522428585507e-3,
+        5.2345973776215470457e-3,
+        -1.0758736838634525249e-2,
+        1.8183028064934017677e-2,
+        -2.2772603644979671004e-2,
+        2.1364433568597957663e-2,
+        -1.4443131442679475954e-2,
+        6.7059881742025430095e-3,
+        -1.9161162850425131417e-3,
+        2.5922579562278520999e-4,
     };
     static constexpr double snap = 0x1p-50;  // u below this is the rounding of u = 0
     static constexpr double smallest = 1e-250;  // a variance below this counts as zero

@@ -22,7 +22,7 @@ struct Core {
     std::size_t (*work_size)(const Network& network);
 
     // Roots of the variances of one group of `lanes` images.
-    // pixels: [channels, height, width, lanes]; tables: [layers, height, width, 2, lanes] with 1/sqrt(v), sqrt(v/pi).
+    // pixels: [channels, height, width, lanes]; tables: [layers, height, width, 2, lanes] with 1/sqrt(v), sqrt(v).
     void (*tables)(const Network& network, const Scalar* pixels, Scalar* tables, Scalar* work);
 
     // The plane of spatial offset (di, dj) through all layers, for `count` single images against one group.

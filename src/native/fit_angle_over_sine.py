@@ -1,6 +1,7 @@
 """Write angle_over_sine.hpp: the minimax polynomials of relu_dual.hpp, by the Remez exchange in 40 digits.
 
-They are fitted with weight sin(theta), so that the stated error is that of k0 itself.
+F(u) = 1 + u H(u) with H fitted, so that F(0) = 1 exactly. The weight makes the error of k0 smaller where u is small:
+there an error of k1 would add up over the layers.
 
     python src/native/fit_angle_over_sine.py > src/native/angle_over_sine.hpp
 """
@@ -20,9 +21,14 @@ def sine(u: mp.mpf) -> mp.mpf:
     return mp.sqrt(u * (2 - u))
 
 
-def angle_over_sine(u: mp.mpf) -> mp.mpf:
-    """F(u) = theta / (pi sin(theta)) with theta = acos(1 - u)."""
-    return mp.acos(1 - u) / (mp.pi * sine(u))
+def rise(u: mp.mpf) -> mp.mpf:
+    """H(u) = (theta / sin(theta) - 1) / u with theta = acos(1 - u)."""
+    return (mp.acos(1 - u) / sine(u) - 1) / u
+
+
+def importance(u: mp.mpf) -> mp.mpf:
+    """What an error of H does to k0, more where u is small."""
+    return sine(u) * u / mp.pi / (u + mp.mpf("0.05"))
 
 
 def minimax(function: Function, weight: Function, degree: int) -> tuple[list[mp.mpf], mp.mpf]:
@@ -64,11 +70,12 @@ def alternating_extrema(grid: list[mp.mpf], errors: list[mp.mpf]) -> list[tuple[
 
 
 def structure(scalar: str, suffix: str, digits: int, degree: int, snap: str, smallest: str) -> str:
-    coefficients, error = minimax(angle_over_sine, sine, degree)
+    coefficients, error = minimax(rise, importance, degree - 1)
+    coefficients = [mp.mpf(1), *coefficients]
     numbers = "\n".join(f"        {mp.nstr(c, digits, min_fixed=0, max_fixed=0)}{suffix}," for c in coefficients)
     return f"""template <>
 struct AngleOverSine<{scalar}> {{
-    static constexpr int degree = {degree};  // error of k0: {mp.nstr(error, 2)}
+    static constexpr int degree = {degree};  // error of k0: at most {mp.nstr(error * mp.mpf("1.05"), 2)}
     static constexpr {scalar} coefficients[] = {{
 {numbers}
     }};
@@ -81,8 +88,8 @@ struct AngleOverSine<{scalar}> {{
 def main() -> None:
     print("// Written by fit_angle_over_sine.py.\n#pragma once\n\nnamespace {\n")
     print("template <class Scalar>\nstruct AngleOverSine;\n")
-    print(structure("float", "f", 10, 7, "0x1p-21f", "1e-30f"))
-    print(structure("double", "", 20, 17, "0x1p-50", "1e-250"))
+    print(structure("float", "f", 10, 8, "0x1p-21f", "1e-30f"))
+    print(structure("double", "", 20, 18, "0x1p-50", "1e-250"))
     print("}  // namespace")
 
 

@@ -2,10 +2,11 @@
 //
 // With lambda = cos(theta), u = 1 - lambda and s = sin(theta) = sqrt(u (2 - u)), equations (17) and (18) times
 // c_sigma = 2 read
-//     k0 = 1 - theta / pi                            = 1 - s F(u)
-//     k1 = (lambda (pi - theta) + sin(theta)) / pi   = lambda k0 + s / pi
-// where F(u) = theta / (pi sin(theta)) is smooth on [0, 1]; its next singularity is u = 2. An entry with lambda = 1 has
-// s = 0 and passes through a layer without any rounding.
+//     k0 = 1 - theta / pi                            = 1 - s/pi F(u)
+//     k1 = (lambda (pi - theta) + sin(theta)) / pi   = lambda - s/pi (lambda F(u) - 1)
+// where F(u) = theta / sin(theta) is smooth on [0, 1]; its next singularity is u = 2. F(0) = 1 holds exactly, so that
+// near lambda = 1, where deep kernels of similar images live, no error of F adds up from layer to layer; and an entry
+// with lambda = 1 itself passes through a layer without any rounding.
 #pragma once
 
 #include "angle_over_sine.hpp"
@@ -38,14 +39,15 @@ TB_INLINE V one_minus_cosine(const V& covariance, const V& inverse) {
 
 template <class V>
 struct Angle {
-    V sine;
+    V sine;    // divided by pi
     V factor;  // F(u)
 };
 
 template <class V>
 TB_INLINE Angle<V> angle(const V& u) {
     const V square = V::mul(u, u);
-    return {V::sqrt(V::sub(V::add(u, u), square)), angle_over_sine(u, square)};
+    const V sine = V::sqrt(V::sub(V::add(u, u), square));
+    return {V::mul(sine, V::all(typename V::scalar(0.31830988618379067154))), angle_over_sine(u, square)};
 }
 
 template <class V>
@@ -54,13 +56,14 @@ struct Dual {
     V k1;  // 2 E[relu(a) relu(b)], in the scale of the covariance
 };
 
-// roots: sqrt(v1) sqrt(v2) / pi. What is not wanted is not computed, the compiler drops it.
+// roots: sqrt(v1) sqrt(v2). What is not wanted is not computed, the compiler drops it.
 template <bool Signed, class V>
 TB_INLINE Dual<V> relu_dual(const Angle<V>& angle, const V& covariance, const V& roots) {
     Dual<V> dual;
     dual.k0 = V::fnma(angle.sine, angle.factor, V::all(1));
     if (Signed) dual.k0 = V::select_negative(covariance, V::mul(angle.sine, angle.factor), dual.k0);
-    dual.k1 = V::fma(covariance, dual.k0, V::mul(angle.sine, roots));
+    const V bend = V::fms(Signed ? V::abs(covariance) : covariance, angle.factor, roots);
+    dual.k1 = V::fnma(angle.sine, bend, Signed ? V::max(covariance, V::all(0)) : covariance);
     return dual;
 }
 

@@ -27,6 +27,7 @@ struct Floats {
     TB_INLINE Floats mul(Floats a, Floats b) { return {_mm512_mul_ps(a.v, b.v)}; }
     TB_INLINE Floats div(Floats a, Floats b) { return {_mm512_div_ps(a.v, b.v)}; }
     TB_INLINE Floats fma(Floats a, Floats b, Floats c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+    TB_INLINE Floats fms(Floats a, Floats b, Floats c) { return {_mm512_fmsub_ps(a.v, b.v, c.v)}; }
     TB_INLINE Floats fnma(Floats a, Floats b, Floats c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }
     TB_INLINE Floats sqrt(Floats a) { return {_mm512_sqrt_ps(a.v)}; }
     TB_INLINE Floats abs(Floats a) { return {_mm512_abs_ps(a.v)}; }
@@ -51,6 +52,7 @@ struct Doubles {
     TB_INLINE Doubles mul(Doubles a, Doubles b) { return {_mm512_mul_pd(a.v, b.v)}; }
     TB_INLINE Doubles div(Doubles a, Doubles b) { return {_mm512_div_pd(a.v, b.v)}; }
     TB_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }
+    TB_INLINE Doubles fms(Doubles a, Doubles b, Doubles c) { return {_mm512_fmsub_pd(a.v, b.v, c.v)}; }
     TB_INLINE Doubles fnma(Doubles a, Doubles b, Doubles c) { return {_mm512_fnmadd_pd(a.v, b.v, c.v)}; }
     TB_INLINE Doubles sqrt(Doubles a) { return {_mm512_sqrt_pd(a.v)}; }
     TB_INLINE Doubles abs(Doubles a) { return {_mm512_abs_pd(a.v)}; }
@@ -77,6 +79,7 @@ struct Floats {
     TB_INLINE Floats mul(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
     TB_INLINE Floats div(Floats a, Floats b) { return {_mm256_div_ps(a.v, b.v)}; }
     TB_INLINE Floats fma(Floats a, Floats b, Floats c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+    TB_INLINE Floats fms(Floats a, Floats b, Floats c) { return {_mm256_fmsub_ps(a.v, b.v, c.v)}; }
     TB_INLINE Floats fnma(Floats a, Floats b, Floats c) { return {_mm256_fnmadd_ps(a.v, b.v, c.v)}; }
     TB_INLINE Floats sqrt(Floats a) { return {_mm256_sqrt_ps(a.v)}; }
     TB_INLINE Floats abs(Floats a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
@@ -101,6 +104,7 @@ struct Doubles {
     TB_INLINE Doubles mul(Doubles a, Doubles b) { return {_mm256_mul_pd(a.v, b.v)}; }
     TB_INLINE Doubles div(Doubles a, Doubles b) { return {_mm256_div_pd(a.v, b.v)}; }
     TB_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
+    TB_INLINE Doubles fms(Doubles a, Doubles b, Doubles c) { return {_mm256_fmsub_pd(a.v, b.v, c.v)}; }
     TB_INLINE Doubles fnma(Doubles a, Doubles b, Doubles c) { return {_mm256_fnmadd_pd(a.v, b.v, c.v)}; }
     TB_INLINE Doubles sqrt(Doubles a) { return {_mm256_sqrt_pd(a.v)}; }
     TB_INLINE Doubles abs(Doubles a) { return {_mm256_andnot_pd(_mm256_set1_pd(-0.0), a.v)}; }
@@ -151,6 +155,9 @@ struct Portable {
     }
     TB_INLINE Portable fma(const Portable& a, const Portable& b, const Portable& c) {
         return each([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+    }
+    TB_INLINE Portable fms(const Portable& a, const Portable& b, const Portable& c) {
+        return each([&](int i) { return a.v[i] * b.v[i] - c.v[i]; });
     }
     TB_INLINE Portable fnma(const Portable& a, const Portable& b, const Portable& c) {
         return each([&](int i) { return c.v[i] - a.v[i] * b.v[i]; });

@@ -39,7 +39,6 @@ void variance_tables(const Network& network, const typename V::scalar* pixels, t
         sum.end();
         if (layer > 0 && rescales_after(network, layer - 1)) scale_plane<V>(whole, buffers.sigma, T(network.rescale));
         T* const into = tables + 2 * area * layer;
-        const V share = V::all(T(0.56418958354775628695));  // 1 / sqrt(pi): the product of two roots carries 1 / pi
         const V smallest = V::all(AngleOverSine<T>::smallest);
         for (std::size_t at = 0; at < area; at += lanes) {
             // A variance of (almost) zero gets roots of zero: lambda = 0 and no contribution, never 0/0.
@@ -47,7 +46,7 @@ void variance_tables(const Network& network, const typename V::scalar* pixels, t
             const V root = V::sqrt(variance);
             const V inverse = V::div(root, V::max(variance, smallest));
             V::store(into + 2 * at, inverse);
-            V::store(into + 2 * at + lanes, V::mul(root, share));
+            V::store(into + 2 * at + lanes, root);
         }
     }
 }

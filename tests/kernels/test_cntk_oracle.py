@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import pytest
 from images import TOLERANCE, images, relative_error
+from sklearn.datasets import load_sample_image
 
 from tangentbench.kernels import cntk, native
 
@@ -76,3 +77,27 @@ def test_every_instruction_set_gives_the_same_kernel(pooling, dtype, monkeypatch
         values.append(cntk(images(9), images(5, seed=1), 7, pooling, dtype=dtype))
     for value in values[1:]:
         assert relative_error(value, values[0].astype(np.float64)) < TOLERANCE[dtype] / 2
+
+
+def photograph_patches() -> np.ndarray:
+    """Five 32 x 32 patches, standardised as the paper's images are; two are neighbours."""
+    photograph = load_sample_image("china.jpg") / 255.0
+    corners = ((0, 0), (100, 100), (200, 300), (300, 50), (0, 1))
+    patches = np.stack([photograph[i : i + 32, j : j + 32] for i, j in corners])
+    return (patches - patches.mean((0, 1, 2))) / patches.std((0, 1, 2))
+
+
+@needs_native
+@pytest.mark.parametrize(("pooling", "depth"), [("flatten", 4), ("flatten", 21), ("gap", 6)])
+def test_float32_holds_on_photographs(pooling, depth):
+    patches = photograph_patches()[: 3 if pooling == "gap" else 5]
+    exact = cntk(patches, depth=depth, pooling=pooling)
+    assert np.abs(cntk(patches, depth=depth, pooling=pooling, dtype="float32") / exact - 1).max() < TOLERANCE["float32"]
+
+
+@needs_native
+def test_photographs_agree_with_neural_tangents():
+    patches = photograph_patches()
+    first, second = patches[:2], patches[2:]
+    expected = cntk(first, second, 11, "flatten", backend="neural-tangents")
+    assert relative_error(cntk(first, second, 11, "flatten"), expected) < TOLERANCE["float64"]

@@ -39,9 +39,10 @@ def ntk(
     """The kernel of every row of x1 with every row of x2, or of x1 with itself: float64, (n1, n2).
 
     The network has `depth` weight layers, h^(l) = weight_std / sqrt(fan in) W f(h^(l-1)) + bias_std b, its output is
-    h^(depth) and h^(1) takes the input itself; W and b are standard normal and all are trained. These are neural-tangents'
-    conventions for Dense(W_std, b_std, parameterization="ntk") in every layer. For ReLU, weight_std = sqrt(2) and no
-    biases the kernel of section 3, whose input layer is not scaled, is d / 2 times this one, d the input's dimension.
+    h^(depth) and h^(1) takes the input itself; W and b are standard normal and all are trained. These are the
+    conventions of neural-tangents for Dense(W_std, b_std, parameterization="ntk") in every layer. For ReLU,
+    weight_std = sqrt(2) and no biases the kernel of section 3, whose input layer is not scaled, is d / 2 times this
+    one, d the input's dimension.
 
     x1, x2: (n, d). activation: "relu", "leaky_relu:0.1", "erf" and "identity" in closed form; a name of
         tangentbench.theory.activations, an object with a numpy `function`, or a numpy function by Gauss-Hermite.
