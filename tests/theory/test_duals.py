@@ -33,6 +33,7 @@ ACTIVATIONS = [
     activation("norm_relu", c=-1.5975),
     activation("norm_relu", c=1.2),
     activation("selu"),
+    activation("tanh"),
 ]
 CLOSED = [sigma for sigma in ACTIVATIONS if sigma.dual is not None]
 
