@@ -55,7 +55,9 @@ class WideNets:
     @property
     def derivative(self) -> Function:
         if self.activation.derivative is None:
-            raise TangentbenchError(f"the activation {self.activation.name} has no derivative to train lower layers with")
+            raise TangentbenchError(
+                f"the activation {self.activation.name} has no derivative to train lower layers with"
+            )
         return self.activation.derivative
 
     def read_out(self, top: Tensor) -> Tensor:
@@ -128,7 +130,13 @@ class TopLayers:
 
 
 def draw(
-    activation: Activation, inputs: np.ndarray, targets: np.ndarray, width: int, depth: int, runs: Sequence[int], seed: int
+    activation: Activation,
+    inputs: np.ndarray,
+    targets: np.ndarray,
+    width: int,
+    depth: int,
+    runs: Sequence[int],
+    seed: int,
 ) -> WideNets:
     """Untrained float32 networks of `depth` hidden layers; `inputs` (n, d), `targets` (R, n).
 

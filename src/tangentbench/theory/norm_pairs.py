@@ -11,6 +11,7 @@ from tangentbench.theory.activations import norm_relu_scale, norm_relu_shift
 from tangentbench.theory.norm_propagation import norm_relu_propagation
 from tangentbench.theory.quadrature import gaussian_density
 
+
 def both_above(h: np.ndarray, k: np.ndarray, rho: np.ndarray) -> np.ndarray:
     """P(X > h, Y > k) of standard normals with correlation |rho| < 1, by Owen's T function; h and k of one sign."""
     spread = np.sqrt(1.0 - rho**2)

@@ -87,8 +87,9 @@ def top_layer_kernel(
     """One row a number: `data`, `activation`, `family`, `delta`, `depth`, `quantity`, `value`.
 
     `correlation` is the largest |K_ij| of the pairs, `bound` B(L, delta), `ratio` the largest |K_ij| / B over the pairs
-    and the depths since the record before; for images `condition excess` is kappa - 1, with the corollaries' bounds
-    beside it. The family `uncentred` has Theorem 11 in the place of Theorem 3, `unequal norms` Theorem 59.
+    and the depths since the record before, `decay` the share of the largest |K_ij| that a layer leaves, over 1 - mu/2;
+    for images `condition excess` is kappa - 1, with the corollaries' bounds beside it. The family `uncentred` has
+    Theorem 11 in the place of Theorem 3, `unequal norms` Theorem 59.
     """
     settings = Depths(activations_applied, depth_max, records)
     rows = depth_rows(context, TOP, settings, activations, uncentred_activations, deltas, images)
@@ -128,7 +129,7 @@ class Depths:
 
     @property
     def recorded(self) -> list[int]:
-        return np.unique(np.geomspace(1, self.largest, self.records).round().astype(int)).tolist()
+        return [int(depth) for depth in np.unique(np.geomspace(1, self.largest, self.records).round())]
 
     def layers(self, depth: int) -> int:
         """The activations that a network of this depth applies."""
@@ -219,16 +220,19 @@ def grouped_rows(
     bounds = [family_bounds(kernel, depths, layer, family, 1.0 - np.abs(group).max()) for group in rho]
     rest = fixed_point(layer) if family == "uncentred" and not kernel.tangent else 0.0
     rows: list[tuple[int, Row]] = []
-    worst = np.zeros(len(rho))
+    worst, before = np.zeros(len(rho)), np.full(len(rho), np.inf)
     for depth, entries, log_diagonal, recorded in walk(depths, layer, rho, kernel):
         distance = np.abs(entries - rest).max(axis=1)
         worst = np.maximum(worst, distance / [bound[depth] for bound in bounds])
+        # a pair of orthogonal inputs stays orthogonal
+        left = np.divide(distance, before, out=np.zeros_like(distance), where=before > 0.0)
+        decay, before = left / (1.0 - layer.nonaffinity / 2.0), distance
         if not recorded:
             continue
         for group, values in enumerate(entries):
             measured = {"correlation": float(np.abs(values).max()), "smallest correlation": float(values.min())}
-            if rest:
-                measured |= {"distance": float(distance[group])}
+            if family == "normalised" and bounds[group][depth - 1] <= 0.5:
+                measured |= {"decay": float(decay[group])}
             if np.isfinite(bounds[group][depth]):
                 measured |= {"bound": float(bounds[group][depth]), "ratio": float(worst[group])}
             if kernel.tangent:
@@ -283,9 +287,9 @@ def image_rows(
         return measured
 
     inputs = {
-        "separation": delta,
-        "smallest eigenvalue": spectral,
-        "condition excess": condition_excess(gram - np.eye(n)),
+        "input separation": delta,
+        "input smallest eigenvalue": spectral,
+        "input condition excess": condition_excess(gram - np.eye(n)),
     }
     return [
         *({"depth": 0, "quantity": quantity, "value": value} for quantity, value in inputs.items()),
@@ -305,7 +309,10 @@ def unequal_norm_rows(
     recorded, rows = set(depths.recorded), []
     for delta in (delta for delta in deltas if delta > theorem.delta):
         pairs = [
-            (first, second, sign * (1.0 - delta)) for first in squared_norms for second in squared_norms for sign in (1, -1)
+            (first, second, sign * (1.0 - delta))
+            for first in squared_norms
+            for second in squared_norms
+            for sign in (1, -1)
         ]
         bounds = theorem.bound(np.arange(depths.largest + 1), delta, sigma.mu, epsilon)
         worst = 0.0

@@ -62,7 +62,7 @@ def steps_against_depth(
     really takes the steps, of length 1/lambda_max of its own kernel at the start. Quantities: `steps` until the loss
     is `loss_ratio` times the first one (empty where that takes more than the steps allowed), `condition excess`, and
     `predicted` and `theorem 50`, the steps that the infinite kernel's condition number allows for; `over predicted`
-    and `over kernel` are ratios of steps.
+    (of a kernel: its slowest run, rounded up to whole steps) and `over kernel` are ratios of steps.
     """
     task = make_task(context, images, runs, loss_ratio)
     families = [
@@ -85,7 +85,7 @@ def steps_against_depth(
                         found.append(row_of("network", "over predicted", value / predicted, run))
                         found.append(row_of("network", "over kernel", value / needed[run], run))
                     about = {"activation": sigma.name, "label": sigma.label, "family": family, "depth": depth}
-                    rows += [{**about, "mode": mode, **row} for row in found]
+                    rows += [{**about, "mode": mode, "predicted_steps": predicted, **row} for row in found]
                 bar.update()
     return pd.DataFrame(rows).astype({"seed": "Int64"})
 
@@ -114,12 +114,10 @@ def kernel_rows(layer: LayerMap, depth: int, mode: str, task: Task) -> list[Row]
         row_of("kernel", "predicted", predicted),
         row_of("kernel", "theorem 50", theorem50_steps(excess, task.loss_ratio)),
     ]
-    for run, targets in enumerate(task.targets):
-        steps = steps_to_ratio(kernel, targets, task.loss_ratio)
-        value = float("nan") if steps is None else float(steps)
-        rows.append(row_of("kernel", "steps", value, run))
-        rows.append(row_of("kernel", "over predicted", value / max(np.ceil(predicted), 1.0), run))
-    return rows
+    needed = [steps_to_ratio(kernel, targets, task.loss_ratio) for targets in task.targets]
+    steps = [float("nan") if found is None else float(found) for found in needed]
+    rows += [row_of("kernel", "steps", value, run) for run, value in enumerate(steps)]
+    return [*rows, row_of("kernel", "over predicted", max(steps) / max(np.ceil(predicted), 1.0))]
 
 
 def network_steps(

@@ -90,7 +90,4 @@ def nodes_of(path: np.ndarray) -> dict[str, int]:
 def draw_weights(seed: int, sizes: Sequence[int]) -> list[np.ndarray]:
     """Normal weights between layers of the given sizes, each of variance one over its fan-in."""
     generator = np.random.default_rng(seed)
-    return [
-        generator.standard_normal((below, above)) / np.sqrt(below)
-        for below, above in itertools.pairwise(sizes)
-    ]
+    return [generator.standard_normal((below, above)) / np.sqrt(below) for below, above in itertools.pairwise(sizes)]
