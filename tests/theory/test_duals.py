@@ -33,6 +33,7 @@ ACTIVATIONS = [
     activation("norm_relu", c=-1.5975),
     activation("norm_relu", c=1.2),
     activation("selu"),
+    activation("tanh"),
 ]
 CLOSED = [sigma for sigma in ACTIVATIONS if sigma.dual is not None]
 
@@ -93,8 +94,9 @@ def test_normalising_carries_the_closed_dual_along(sigma):
 @every
 def test_mu_by_closed_form_quadrature_and_definition(sigma):
     """Definition 2 on the normalised version: 1 - E[X sigma(X)]^2."""
-    assert nonlinearity_by_quadrature(sigma) == pytest.approx(sigma.mu, abs=1e-12)
-    assert 1 - moments(normalised(sigma)).linear ** 2 == pytest.approx(sigma.mu, abs=1e-12)
+    mu = nonlinearity_by_quadrature(sigma)
+    assert sigma.mu is None or mu == pytest.approx(sigma.mu, abs=1e-12)
+    assert 1 - moments(normalised(sigma)).linear ** 2 == pytest.approx(mu, abs=1e-12)
 
 
 @with_closed_dual

@@ -21,6 +21,8 @@ from tangentbench.theory.quadrature import Function, gaussian_density
 
 Maker = Callable[..., "Activation"]
 
+ROOT_TWO = 2.0**0.5
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -31,6 +33,8 @@ class Activation:
     function: Function
     kinks: tuple[float, ...] = ()
     """Where the function or its derivative jumps; quadrature splits there."""
+    derivative: Function | None = None
+    """sigma', elementwise (any value between the two sides at a kink); None for one that jumps."""
     dual: Function | None = None
     """sigma_hat(rho) for unit variances."""
     dual_derivative: Function | None = None
@@ -84,6 +88,7 @@ def identity() -> Activation:
         name="identity",
         label="identity",
         function=lambda x: np.array(x, dtype=float),
+        derivative=lambda x: np.ones_like(x),
         dual=lambda rho: np.array(rho, dtype=float),
         dual_derivative=lambda rho: np.ones_like(rho, dtype=float),
         mu=0.0,
@@ -96,7 +101,8 @@ def hermite2() -> Activation:
     return Activation(
         name="hermite2",
         label="2nd Hermite",
-        function=lambda x: (np.square(x) - 1.0) / np.sqrt(2.0),
+        function=lambda x: (np.square(x) - 1.0) / ROOT_TWO,
+        derivative=lambda x: ROOT_TWO * np.asarray(x),
         dual=lambda rho: np.square(rho),
         dual_derivative=lambda rho: 2.0 * np.asarray(rho),
         mu=1.0,
@@ -126,10 +132,22 @@ def leaky(name: str, label: str, slope: float, parameters: Mapping[str, float]) 
         label=label,
         function=lambda x: np.where(np.asarray(x) > 0, x, slope * np.asarray(x)),
         kinks=(0.0,),
+        derivative=lambda x: np.where(np.asarray(x) > 0, np.ones_like(x), slope),
         dual=dual,
         dual_derivative=lambda rho: odd + even * np.arcsin(rho) * 2.0 / np.pi,
         mu=1.0 - odd / ((1.0 + slope**2) / 2.0 - 4.0 * even / (2.0 * np.pi)),
         parameters=parameters,
+    )
+
+
+@register
+def tanh() -> Activation:
+    """Its dual has no closed form; its Hermite series converges fast, for it is analytic around the real line."""
+    return Activation(
+        name="tanh",
+        label="tanh",
+        function=lambda x: np.tanh(x),
+        derivative=lambda x: 1.0 - np.square(np.tanh(x)),
     )
 
 
@@ -152,6 +170,7 @@ def exponential() -> Activation:
         name="exponential",
         label="exponential",
         function=lambda x: np.exp(x),
+        derivative=lambda x: np.exp(x),
         dual=lambda rho: np.exp(1.0 + np.asarray(rho)),
         dual_derivative=lambda rho: np.exp(1.0 + np.asarray(rho)),
         mu=(np.e - 2.0) / (np.e - 1.0),
@@ -197,6 +216,7 @@ def norm_relu(c: float) -> Activation:
         label=f"NormReLU (c = {c:g})",
         function=lambda x: scale * (np.maximum(np.asarray(x) - c, 0.0) + shift),
         kinks=(c,),
+        derivative=lambda x: np.where(np.asarray(x) > c, np.full_like(x, scale), 0.0),
         dual=dual,
         dual_derivative=lambda rho: scale**2 * both_above(rho),
         mu=float(1.0 - (scale * ndtr(-c)) ** 2),
@@ -233,19 +253,58 @@ def selu_constants() -> SeluConstants:
 
 @register
 def selu() -> Activation:
-    """SeLU (Klambauer et al. 2017): normalised like NormReLU, with an exponential in place of the flat part."""
+    """SeLU (Klambauer et al. 2017): normalised like NormReLU, with an exponential in place of the flat part.
+
+    Its dual is a sum over the four quadrants. An exponential weight moves the Gaussian pair's mean, which leaves
+    probabilities of shifted quadrants, and these are Owen's T function.
+    """
     constants = selu_constants()
-    linear_part = constants.scale * (0.5 + constants.alpha * np.exp(0.5) * ndtr(-1.0))
+    scale, alpha = constants.scale, constants.alpha
+    linear_part = scale * (0.5 + alpha * np.exp(0.5) * ndtr(-1.0))
+    relu_dual = relu().dual
+    assert relu_dual is not None
 
     def function(x: np.ndarray) -> np.ndarray:
-        negative = constants.alpha * np.expm1(np.minimum(x, 0.0))
-        return np.asarray(constants.scale * np.where(np.asarray(x) > 0, x, negative))
+        negative = alpha * np.expm1(np.minimum(x, 0.0))
+        return np.asarray(scale * np.where(np.asarray(x) > 0, x, negative))
+
+    def both_exponential(rho: np.ndarray) -> np.ndarray:
+        """E[e^(X+Y); X < 0, Y < 0]."""
+        return np.asarray(np.exp(1.0 + rho) * (ndtr(-1.0 - rho) - 2.0 * owens_t(1.0 + rho, tangent(rho))))
+
+    def one_exponential(rho: np.ndarray) -> np.ndarray:
+        """E[e^Y; X < 0, Y < 0] = sqrt(e) P(X < -rho, Y < -1)."""
+        spread = np.sqrt(1.0 - rho**2)
+        with np.errstate(divide="ignore"):
+            ratio = spread / (rho + 0.0)
+        below = 0.5 * (ndtr(-rho) + ndtr(-1.0)) - owens_t(rho, ratio) - np.where(rho < 0, 0.5, 0.0)
+        return np.asarray(np.exp(0.5) * below)
+
+    def dual(rho: np.ndarray) -> np.ndarray:
+        rho = np.asarray(rho, dtype=float)
+        spread = np.sqrt(1.0 - rho**2)
+        one = one_exponential(rho)
+        tilted = rho * (np.exp(0.5) * ndtr(-1.0) - one) + np.exp(0.5) * (
+            gaussian_density(rho) * ndtr(-spread) - rho * gaussian_density(1.0) / 2.0
+        )
+        mixed = tilted - gaussian_density(0.0) * (1.0 - rho) / 2.0
+        negative = both_exponential(rho) - 2.0 * one + 0.25 + np.arcsin(rho) / (2.0 * np.pi)
+        return np.asarray(scale**2 * (relu_dual(rho) + 2.0 * alpha * mixed + alpha**2 * negative))
+
+    def dual_derivative(rho: np.ndarray) -> np.ndarray:
+        rho = np.asarray(rho, dtype=float)
+        positive = 0.25 + np.arcsin(rho) / (2.0 * np.pi)
+        mixed = np.exp(0.5) * ndtr(-1.0) - one_exponential(rho)
+        return np.asarray(scale**2 * (positive + 2.0 * alpha * mixed + alpha**2 * both_exponential(rho)))
 
     return Activation(
         name="selu",
         label="SeLU",
         function=function,
         kinks=(0.0,),
+        derivative=lambda x: scale * np.where(np.asarray(x) > 0, np.ones_like(x), alpha * np.exp(np.minimum(x, 0.0))),
+        dual=dual,
+        dual_derivative=dual_derivative,
         mu=float(1.0 - linear_part**2),
         parameters={},
     )

@@ -45,15 +45,28 @@ def normalised(activation: Activation) -> Activation:
     found = moments(activation)
     if not found.variance > 0.0:
         raise TangentbenchError(f"the activation {activation.name} is constant and cannot be normalised")
-    deviation = float(np.sqrt(found.variance))
-    dual, slope = activation.dual, activation.dual_derivative
+    return affine(activation, found.mean, float(np.sqrt(found.variance)), "normalised")
+
+
+def scaled(activation: Activation) -> Activation:
+    """sigma / sqrt(E sigma^2), equation (8): second moment 1, and whatever mean there was (section 3.4)."""
+    second = moments(activation).second
+    if not second > 0.0:
+        raise TangentbenchError(f"the activation {activation.name} is zero and cannot be scaled")
+    return affine(activation, 0.0, float(np.sqrt(second)), "scaled")
+
+
+def affine(activation: Activation, shift: float, scale: float, how: str) -> Activation:
+    """(sigma - shift) / scale with its closed forms, where `shift` is zero or the mean of sigma."""
+    slope, dual, dual_slope = activation.derivative, activation.dual, activation.dual_derivative
     return replace(
         activation,
-        name=f"normalised_{activation.name}",
-        label=f"normalised {activation.label}",
-        function=lambda x: (activation.function(x) - found.mean) / deviation,
-        dual=None if dual is None else lambda rho: (dual(rho) - found.mean**2) / found.variance,
-        dual_derivative=None if slope is None else lambda rho: slope(rho) / found.variance,
+        name=f"{how}_{activation.name}",
+        label=f"{how} {activation.label}",
+        function=lambda x: (activation.function(x) - shift) / scale,
+        derivative=None if slope is None else lambda x: slope(x) / scale,
+        dual=None if dual is None else lambda rho: (dual(rho) - shift**2) / scale**2,
+        dual_derivative=None if dual_slope is None else lambda rho: dual_slope(rho) / scale**2,
     )
 
 
