@@ -17,6 +17,8 @@ from tangentbench.registry import figure
 RANDOM_GUESS = 0.5
 TOP = 1.25
 """Where the axis of risks ends; a bound above one says nothing."""
+WIDE = 8.5
+"""Inches from which on the legend fits into one row."""
 TEST, TRAIN = BLACK, "#7F7F7F"
 
 
@@ -121,4 +123,5 @@ def label_and_legend(fig: Figure, axes: np.ndarray, table: pd.DataFrame) -> None
         Line2D([], [], color=TEST, linewidth=1.4, label="test risk"),
         Line2D([], [], color=PAPER, linestyle=":", linewidth=1.2, label="random guess"),
     ]
-    legend_outside(fig, where="below", columns=len(handles), handles=handles, columnspacing=1.2, handlelength=1.6)
+    columns = len(handles) if fig.get_figwidth() > WIDE else len(handles) // 2
+    legend_outside(fig, where="below", columns=columns, handles=handles, columnspacing=1.2, handlelength=1.6)

@@ -47,13 +47,19 @@ def three_proxies(table: pd.DataFrame, artifact: Artifact) -> Figure:
 @figure("bounds_figD_2")
 def growing_nonlinearity(table: pd.DataFrame, artifact: Artifact) -> Figure:
     table = table[(table["time"] > 0) & (table["proxy"] == "kappa_2")]
-    epsilons = sorted(table["epsilon"].unique())
-    fig, axes = figure_grid(1, len(epsilons), width=max(3.3 * len(epsilons), 8.0), panel_height=3.6, sharey=True)
-    for axis, epsilon in zip(axes[0], epsilons, strict=True):
-        draw_bounds(axis, table[table["epsilon"] == epsilon], rf"$\epsilon$ = {epsilon:g}")
+    betas, epsilons = sorted(table["beta"].unique(), reverse=True), sorted(table["epsilon"].unique())
+    width = max(3.3 * len(epsilons), 8.0)
+    fig, axes = figure_grid(len(betas), len(epsilons), width=width, panel_height=3.3, sharex=True, sharey=True)
+    for row, beta in enumerate(betas):
+        for axis, epsilon in zip(axes[row], epsilons, strict=True):
+            own = table[(table["beta"] == beta) & (table["epsilon"] == epsilon)]
+            draw_bounds(axis, own, rf"$\beta$ = {beta:g}, $\epsilon$ = {epsilon:g}")
+        axes[row, 0].set_ylabel("risk, loss and bound")
+    for axis in axes[-1]:
         axis.set_xlabel("training time $t$")
-    axes[0, 0].set_ylabel("risk, loss and bound")
-    legend_outside(fig, where="below", handles=bound_handles(), columns=7, columnspacing=1.2)
+    legend_outside(
+        fig, where="below", handles=bound_handles(), columns=9 if len(epsilons) > 3 else 4, columnspacing=1.2
+    )
     return fig
 
 
