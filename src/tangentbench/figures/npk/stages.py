@@ -27,7 +27,7 @@ def gates_of_stages(table: pd.DataFrame, artifact: Artifact) -> Figure:
             axis.axhline(of(rows, network=network)["value"].mean(), color=colour, linestyle="-.", label=label)
         epochs = of(rows, network="FLNPF").drop_duplicates("stage").sort_values("stage")
         labels = [f"{stage}\n(epoch {epoch})" for stage, epoch in zip(epochs["stage"], epochs["epoch"], strict=True)]
-        axis.set_xticks(epochs["stage"].to_numpy(dtype=float), labels, fontsize=8)
+        axis.set_xticks(epochs["stage"].to_numpy(dtype=float), labels, fontsize=7)
         axis.set_title(title)
         axis.set_xlabel("stage of training the gates are taken from")
         paper_line(axis, cntk, label=f"exact CNTK, as printed for the whole CIFAR-10 ({cntk:g} %)")
