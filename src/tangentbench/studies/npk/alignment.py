@@ -34,13 +34,14 @@ def label_alignment(
     loss: str,
     kernel_images: int,
     ridge: float,
+    train_images: int,
     runs: int,
     epochs: int,
     probe_every_epochs: int,
 ) -> pd.DataFrame:
     """`nu` and, for its scale, `nu over start` at each measured `epoch`; `test accuracy` in percent; a run a `seed`."""
     dataset = context.dataset
-    examples, test = (with_signs(part) for part in split(dataset, None, None, context.seed))
+    examples, test = (with_signs(part) for part in split(dataset, train_images, None, context.seed))
     pictures, classes = some_images(dataset, kernel_images // len(dataset.classes), context.seed)
     signs = 2.0 * classes.double() - 1.0
     inputs = pictures.flatten(1)
@@ -64,7 +65,7 @@ def label_alignment(
         label=f"4 against 7, {optimiser} step {step:g}",
         evaluate={"test": test},
         probes=[Probe(measure, epochs=frozenset(range(0, epochs + 1, probe_every_epochs)))],
-        progress=progress_file(context, "fig3b", width, depth, step, epochs, runs, ridge),
+        progress=progress_file(context, "fig3b", width, depth, step, epochs, runs, ridge, train_images),
     )
     fits = result.measured.rename(columns={"run": "seed"}).sort_values(["seed", "epoch"])
     start = fits.groupby("seed")["value"].transform("first")

@@ -33,6 +33,7 @@ def value_and_feature_kernels(
     batch_size: int,
     kernel_images_a_class: int,
     outputs: str,
+    train_images: int,
     runs: int,
     epochs: int,
     probe_every_epochs: int,
@@ -42,7 +43,7 @@ def value_and_feature_kernels(
     `trace apart` and `Frobenius norm apart` are |log10(K^F / K^V)|: 1 is a factor of ten. `test accuracy` in percent.
     """
     dataset = context.dataset
-    examples, test = split(dataset, None, None, context.seed)
+    examples, test = split(dataset, train_images, None, context.seed)
     pictures, _ = some_images(dataset, kernel_images_a_class, context.seed)
 
     def measure(nets: GatedNets, active: Sequence[int], epoch: int) -> list[dict[str, Any]]:
@@ -71,7 +72,9 @@ def value_and_feature_kernels(
         label=f"decoupled learning, {optimiser} step {step:g}",
         evaluate={"test": test},
         probes=[Probe(measure, epochs=frozenset(range(0, epochs + 1, probe_every_epochs)))],
-        progress=progress_file(context, "fig3c", width, depth, soft_gate_beta, soft_gate_height, step, epochs, runs),
+        progress=progress_file(
+            context, "fig3c", width, depth, soft_gate_beta, soft_gate_height, step, runs, train_images
+        ),
     )
     accuracy = result.history.assign(value=100 * result.history["test_accuracy"], quantity="test accuracy")
     table = pd.concat([result.measured, accuracy[["epoch", "run", "quantity", "value"]]], ignore_index=True)

@@ -31,6 +31,7 @@ def flipping_gates(
     step: float,
     batch_size: int,
     gate_images_a_class: int,
+    train_images: int,
     runs: int,
     epochs: int,
 ) -> pd.DataFrame:
@@ -42,7 +43,7 @@ def flipping_gates(
     """
     gatings = {"relu": RELU, "dnpfl": decoupled(soft_gate_beta, soft_gate_height)}
     dataset = context.dataset
-    examples, test = split(dataset, None, None, context.seed)
+    examples, test = split(dataset, train_images, None, context.seed)
     pictures, _ = some_images(dataset, gate_images_a_class, context.seed)
     architecture = fully_connected(dataset.input_shape, width, depth, len(dataset.classes))
     numbers = list(range(runs))
