@@ -9,6 +9,7 @@ python benchmarks/training.py --threads 2
 from __future__ import annotations
 
 import argparse
+import math
 import time
 
 import torch
@@ -18,7 +19,7 @@ from tangentbench.models.architecture import fully_connected
 from tangentbench.models.gated import RELU, GatedNets, build
 from tangentbench.training.examples import Batches, Examples, shuffled
 from tangentbench.training.loop import Recipe, Session
-from tangentbench.training.optimisers import Optimiser
+from tangentbench.training.optimisers import ADAM_BETAS, KERAS_EPSILON, Optimiser
 
 WIDTH, DEPTH, CLASSES, PIXELS, BATCH = 128, 6, 10, 784, 32
 STEP_SIZES = {"sgd": 0.1, "adam": 1e-4}
@@ -47,8 +48,7 @@ def plain_epoch(network: nn.Sequential, examples: Examples, order: torch.Tensor,
     if optimiser == "sgd":
         updates: torch.optim.Optimizer = torch.optim.SGD(parameters, lr=step_size)
     else:
-        # epsilon enters differently in Keras' Adam, which ours follows; this small it does not show
-        updates = torch.optim.Adam(parameters, lr=step_size, eps=1e-12)
+        updates = torch.optim.Adam(parameters, lr=step_size)
     criterion = nn.CrossEntropyLoss()
     losses = []
     for start in range(0, len(examples), BATCH):
@@ -56,13 +56,16 @@ def plain_epoch(network: nn.Sequential, examples: Examples, order: torch.Tensor,
         updates.zero_grad()
         loss = criterion(network(examples.inputs[chosen]), examples.labels[chosen])
         loss.backward()
+        if optimiser == "adam":
+            # Keras' Adam, which ours follows, adds epsilon before the bias correction
+            updates.param_groups[0]["eps"] = KERAS_EPSILON / math.sqrt(1 - ADAM_BETAS[1] ** (len(losses) + 1))
         updates.step()
         losses.append(loss.detach())
     return torch.stack(losses)
 
 
 def stacked_epoch(nets: GatedNets, batches: Batches, optimiser: str) -> torch.Tensor:
-    recipe = Recipe(epochs=1, batch_size=BATCH, optimiser=Optimiser(optimiser, epsilon=1e-12))
+    recipe = Recipe(epochs=1, batch_size=BATCH, optimiser=Optimiser(optimiser))
     runs = list(range(nets.runs))
     session = Session(nets, recipe, runs, [STEP_SIZES[optimiser]] * nets.runs, {}, (), "benchmark")
     steps = batches.of_epoch(runs, SEED, 1)
