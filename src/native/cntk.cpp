@@ -1,0 +1,240 @@
+// The C interface: a rectangle of the kernel matrix from two batches of images.
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "core.hpp"
+#include "parallel.hpp"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+namespace {
+
+constexpr int bits_before_rescaling = 48;
+constexpr int slices_of_offsets = 4;   // pieces of one entry's planes that threads can share
+constexpr int images_at_once = 4;      // first images that share a group's tables when there is one plane only
+
+template <class Scalar>
+struct Aligned {
+    struct Free {
+        void operator()(void* memory) const { std::free(memory); }
+    };
+    std::unique_ptr<Scalar[], Free> memory;
+
+    explicit Aligned(std::size_t count) {
+        const std::size_t bytes = (count * sizeof(Scalar) + 63) / 64 * 64 + 64;
+        memory.reset(static_cast<Scalar*>(std::aligned_alloc(64, bytes)));
+        if (!memory) throw std::bad_alloc();
+    }
+    Scalar* get() const { return memory.get(); }
+};
+
+// Images in groups of lanes, each scaled by a power of two to pixels of at most 1 (the kernel is homogeneous, so the
+// scale can be put back exactly), and the tables of their variances.
+template <class Scalar>
+struct Batch {
+    int count, groups;
+    std::vector<double> scale;
+    Aligned<Scalar> pixels, tables;  // [groups, channels, height, width, lanes], [groups, layers, height, width, 2, lanes]
+    std::size_t group_pixels, group_tables;
+
+    Batch(const Network& network, const Core<Scalar>& core, const Scalar* images, int count, int threads)
+        : count(count), groups((count + core.lanes - 1) / core.lanes), scale(std::size_t(groups) * core.lanes, 1.0),
+          pixels(std::size_t(groups) * core.lanes * network.channels * network.height * network.width),
+          tables(std::size_t(groups) * core.lanes * network.layers * 2 * network.height * network.width) {
+        const int lanes = core.lanes;
+        const std::size_t area = std::size_t(network.height) * network.width, size = area * network.channels;
+        group_pixels = size * lanes;
+        group_tables = area * network.layers * 2 * lanes;
+        std::vector<Aligned<Scalar>> work;
+        for (int thread = 0; thread < threads; ++thread) work.emplace_back(core.work_size(network));
+        in_parallel(groups, threads, [&](long group, int thread) {
+            Scalar* const into = pixels.get() + group * group_pixels;
+            for (int lane = 0; lane < lanes; ++lane) {
+                const long image = group * lanes + lane;
+                if (image >= count) {
+                    for (std::size_t at = 0; at < size; ++at) into[at * lanes + lane] = 0;
+                    continue;
+                }
+                const Scalar* const from = images + image * size;
+                Scalar largest = 0;
+                for (std::size_t at = 0; at < size; ++at) largest = std::fmax(largest, std::fabs(from[at]));
+                int exponent = 0;
+                if (largest > 0) std::frexp(largest, &exponent);
+                scale[image] = std::ldexp(1.0, exponent);
+                const Scalar inverse = std::ldexp(Scalar(1), -exponent);
+                for (std::size_t at = 0; at < size; ++at) into[at * lanes + lane] = from[at] * inverse;
+            }
+            core.tables(network, into, tables.get() + group * group_tables, work[thread].get());
+        });
+    }
+};
+
+// The same images one by one.
+template <class Scalar>
+struct Singles {
+    Aligned<Scalar> pixels, tables;  // [count, channels, height, width], [count, layers, height, width, 2]
+    std::size_t image_pixels, image_tables;
+
+    Singles(const Core<Scalar>& core, const Batch<Scalar>& batch, int threads)
+        : pixels(batch.count * batch.group_pixels / core.lanes + 1), tables(batch.count * batch.group_tables / core.lanes + 1),
+          image_pixels(batch.group_pixels / core.lanes), image_tables(batch.group_tables / core.lanes) {
+        const int lanes = core.lanes;
+        in_parallel(batch.count, threads, [&](long image, int) {
+            const auto pick = [&](const Scalar* from, Scalar* into, std::size_t size) {
+                for (std::size_t at = 0; at < size; ++at) into[at] = from[at * lanes];
+            };
+            pick(batch.pixels.get() + image / lanes * batch.group_pixels + image % lanes,
+                 pixels.get() + image * image_pixels, image_pixels);
+            pick(batch.tables.get() + image / lanes * batch.group_tables + image % lanes,
+                 tables.get() + image * image_tables, image_tables);
+        });
+    }
+};
+
+// Sums over all offsets (average pooling) or at offset zero (flatten): [first.count, second.count], rows of `stride`.
+// symmetric: both batches are the same images; entries below the diagonal are mirrored.
+template <class Scalar>
+void rectangle(const Network& network, const Core<Scalar>& core, const Scalar* first_images, int first_count,
+               const Scalar* second_images, int second_count, bool symmetric, bool pooled, int threads, double* out) {
+    const Batch<Scalar> second(network, core, second_images, second_count, threads);
+    std::unique_ptr<Batch<Scalar>> other;
+    if (!symmetric) other.reset(new Batch<Scalar>(network, core, first_images, first_count, threads));
+    const Batch<Scalar>& first = symmetric ? second : *other;
+    const Singles<Scalar> singles(core, first, threads);
+
+    const int lanes = core.lanes, together = pooled ? 1 : images_at_once;
+    const int slices = pooled ? slices_of_offsets : 1, blocks = (first.count + together - 1) / together;
+    const std::size_t per_block = std::size_t(together) * lanes;
+    const std::size_t image_work = core.work_size(network);
+    std::vector<Aligned<Scalar>> work;
+    for (int thread = 0; thread < threads; ++thread) work.emplace_back(image_work * together);
+    std::vector<double> sums(std::size_t(blocks) * second.groups * slices * per_block, 0.0);
+
+    in_parallel(long(blocks) * second.groups * slices, threads, [&](long task, int thread) {
+        const int slice = int(task % slices), block = int(task / slices % blocks), group = int(task / slices / blocks);
+        const int start = block * together, some = std::min(together, first.count - start);
+        if (symmetric && (group + 1) * lanes <= start) return;
+        const Scalar *pixels[images_at_once], *tables[images_at_once];
+        for (int b = 0; b < some; ++b) {
+            pixels[b] = singles.pixels.get() + (start + b) * singles.image_pixels;
+            tables[b] = singles.tables.get() + (start + b) * singles.image_tables;
+        }
+        const int down = pooled ? network.height - 1 : 0, along = pooled ? network.width - 1 : 0;
+        for (int di = -down; di <= down; ++di)
+            for (int dj = -along; dj <= along; ++dj)
+                if ((di + dj + down + along) % slices == slice)
+                    core.plane(network, some, pixels, tables, second.pixels.get() + group * second.group_pixels,
+                               second.tables.get() + group * second.group_tables, di, dj, work[thread].get(),
+                               sums.data() + std::size_t(task) * per_block);
+    });
+
+    for (int i = 0; i < first.count; ++i)
+        for (int j = symmetric ? i : 0; j < second.count; ++j) {
+            const std::size_t task = (std::size_t(j / lanes) * blocks + i / together) * slices;
+            double sum = 0;
+            for (int slice = 0; slice < slices; ++slice)
+                sum += sums[(task + slice) * per_block + (i % together) * lanes + j % lanes];
+            out[std::size_t(i) * second.count + j] = sum * first.scale[i] * second.scale[j];
+            if (symmetric) out[std::size_t(j) * second.count + i] = out[std::size_t(i) * second.count + j];
+        }
+}
+
+const InstructionSet* const sets[] = {
+#if defined(TANGENTBENCH_X86)
+    &avx512_set, &avx2_set,
+#endif
+    &portable_set};
+
+bool supported(const InstructionSet* set) {
+#if defined(TANGENTBENCH_X86)
+    __builtin_cpu_init();
+    if (set == &avx512_set) return __builtin_cpu_supports("avx512f");
+    if (set == &avx2_set) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return set == &portable_set;
+}
+
+const InstructionSet* find(const char* name) {
+    for (const InstructionSet* set : sets)
+        if (supported(set) && (!name || !*name || !std::strcmp(name, set->name))) return set;
+    return nullptr;
+}
+
+}  // namespace
+
+#define TANGENTBENCH_API extern "C" __attribute__((visibility("default")))
+
+struct Request {
+    int channels, height, width, filter, layers, pooled, tangent, train_first, train_last, symmetric, threads;
+};
+
+enum Status { done = 0, out_of_memory = 1, unknown_instruction_set = 2 };
+
+template <class Scalar>
+int answer(const Request& request, const char* name, const Scalar* first, int first_count, const Scalar* second,
+           int second_count, double* out) {
+    const InstructionSet* const set = find(name);
+    if (!set) return unknown_instruction_set;
+    Network network{request.channels, request.height, request.width, request.filter, request.layers,
+                    request.tangent != 0, request.train_first != 0, request.train_last != 0, 0, 0};
+    const double growth = 2 * std::log2(double(request.filter));
+    network.rescale_every = growth > 0 ? std::max(1, int(bits_before_rescaling / growth)) : request.layers + 1;
+    network.rescale = std::ldexp(1.0, -int(std::lround(network.rescale_every * growth)));
+    // Each layer's 1 / filter^2 and the powers of two taken out on the way.
+    const int rescalings = (request.layers - 1) / network.rescale_every;
+    const double factor = std::exp2(-growth * request.layers - rescalings * std::log2(network.rescale));
+    const int threads = std::max(1, request.threads);
+    try {
+        const Core<Scalar>* core;
+        if constexpr (sizeof(Scalar) == sizeof(float)) core = &set->single; else core = &set->precise;
+        rectangle(network, *core, first, first_count, second, second_count, request.symmetric != 0, request.pooled != 0,
+                  threads, out);
+    } catch (const std::bad_alloc&) {
+        return out_of_memory;
+    }
+    const double area = double(request.height) * request.width, mean = request.pooled ? 1 / (area * area) : 1;
+    const std::size_t entries = std::size_t(first_count) * second_count;
+    for (std::size_t at = 0; at < entries; ++at) out[at] *= factor * mean;
+    return done;
+}
+
+TANGENTBENCH_API int tangentbench_cntk_float32(const Request* request, const char* instruction_set, const float* first,
+                                               int first_count, const float* second, int second_count, double* out) {
+    return answer(*request, instruction_set, first, first_count, second, second_count, out);
+}
+
+TANGENTBENCH_API int tangentbench_cntk_float64(const Request* request, const char* instruction_set, const double* first,
+                                               int first_count, const double* second, int second_count, double* out) {
+    return answer(*request, instruction_set, first, first_count, second, second_count, out);
+}
+
+// The instruction sets this machine can run, best first: the number-th name, or null.
+TANGENTBENCH_API const char* tangentbench_instruction_set(int number) {
+    for (const InstructionSet* set : sets)
+        if (supported(set) && number-- == 0) return set->name;
+    return nullptr;
+}
+
+TANGENTBENCH_API int tangentbench_lanes(const char* instruction_set, int bytes) {
+    const InstructionSet* const set = find(instruction_set);
+    return !set ? 0 : bytes == 4 ? set->single.lanes : set->precise.lanes;
+}
+
+TANGENTBENCH_API double tangentbench_peak_gflops(const char* instruction_set, double seconds) {
+    const InstructionSet* const set = find(instruction_set);
+    return set ? set->peak_gflops(seconds) : 0;
+}
+
+TANGENTBENCH_API int tangentbench_uses_openmp() {
+#if defined(_OPENMP)
+    return 1;
+#else
+    return 0;
+#endif
+}

@@ -1,0 +1,3 @@
+#include "instruction_set.hpp"
+
+extern const InstructionSet portable_set = instruction_set("portable");

@@ -1,0 +1,208 @@
+"""The exact convolutional neural tangent kernel and CNN-GP kernel of ReLU networks on images.
+
+Conventions of "On exact computation with an infinitely wide neural net", section 4: `depth` counts the fully connected
+layer, so there are depth - 1 convolutions (stride 1, zero padding, c_sigma = 2), and the kernel is that of the paper's
+network, in its scale (oracle.py says how neural-tangents' scale differs). Sections 4.1 and 4.2 print one more sum over
+patches in the last layer than the network they define has; appendix E and neural-tangents do without it, as here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from tqdm import tqdm
+
+from tangentbench.errors import UnknownName
+from tangentbench.kernels import native
+from tangentbench.kernels.architecture import Architecture, InvalidKernelInput, Kind, Pooling
+
+Backend = Literal["auto", "native", "torch", "neural-tangents"]
+BACKENDS = ("auto", "native", "torch", "neural-tangents")
+
+TILE_LIMIT = 256
+TILE_TABLE_BYTES = 128 << 20
+TILE_ENTRY_LAYERS = 4e9  # a few seconds of work, the step of the progress bar
+
+
+def cntk(
+    x1: np.ndarray,
+    x2: np.ndarray | None = None,
+    depth: int = 6,
+    pooling: Pooling = "gap",
+    kind: Kind = "ntk",
+    train_first_last: bool | None = None,
+    filter: int = 3,
+    dtype: Any = None,
+    backend: Backend = "auto",
+    threads: int | None = None,
+    progress: bool = True,
+) -> np.ndarray:
+    """The kernel of every image of x1 with every image of x2, or of x1 with itself (then half is computed): (n1, n2).
+
+    x1, x2: images (n, height, width, channels) of any size, in any real dtype.
+    depth: convolutions plus the one fully connected layer.
+    pooling: "gap" averages over all positions before the last layer (section 4.2), "flatten" does not (section 4.1).
+    kind: "ntk" for the tangent kernel, "nngp" for the covariance of the network's output at initialisation.
+    train_first_last: None is the paper's choice, False with "gap" and True with "flatten". With depth 2 and False
+        nothing is trained and the tangent kernel is zero.
+    filter: side of the square filters, odd.
+    dtype: of the computation and the result; None is float64 for float64 images and float32 for all others.
+    backend: "auto" is the native core, or torch where it was not built; "neural-tangents" is slow and independent.
+    threads: of the native core; None is every core this process may use (OMP_NUM_THREADS if that is less).
+
+    Example:
+        gram = cntk(images, depth=11)                       # CNTK-GAP with 10 convolutions
+        cross = cntk(test, images, depth=4, pooling="flatten")
+    """
+    architecture = Architecture.checked(depth, pooling, kind, train_first_last, filter)
+    precision = computing_type(x1, x2, dtype)
+    first = checked_images(x1, "x1", precision)
+    second = None if x2 is None else checked_images(x2, "x2", precision)
+    if second is not None and first.shape[1:] != second.shape[1:]:
+        raise InvalidKernelInput(
+            f"images of x1 are {describe_shape(first)} and images of x2 {describe_shape(second)}: they must agree"
+        )
+    chosen = chosen_backend(backend)
+    count = thread_count(threads)
+    out = np.empty((len(first), len(first if second is None else second)), precision)
+    with np.errstate(over="ignore"):
+        for rows, columns, values in tiles(first, second, architecture, chosen, count, progress):
+            out[rows, columns] = values
+            if second is None and rows != columns:
+                out[columns, rows] = values.T
+    if not np.isfinite(out).all():
+        raise InvalidKernelInput(
+            f"the kernel leaves the range of {precision.name}: scale the images down or ask for dtype='float64'"
+        )
+    return out
+
+
+def computing_type(x1: Any, x2: Any, dtype: Any) -> np.dtype[Any]:
+    if dtype is None:
+        double = any(getattr(x, "dtype", None) == np.float64 for x in (x1, x2))
+        return np.dtype(np.float64 if double else np.float32)
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError as error:
+        raise UnknownName("dtype", str(dtype), ["float32", "float64"]) from error
+    if wanted not in (np.float32, np.float64):
+        raise UnknownName("dtype", wanted.name, ["float32", "float64"])
+    return wanted
+
+
+def checked_images(images: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray:
+    """Images as (n, channels, height, width), contiguous, finite."""
+    array = np.asarray(images)
+    if array.dtype.kind not in "fiub":
+        raise InvalidKernelInput(f"{name} holds {array.dtype}: images are real numbers")
+    if array.ndim != 4 or 0 in array.shape[1:]:
+        raise InvalidKernelInput(
+            f"{name} has shape {array.shape}: images are (n, height, width, channels); "
+            "grey ones need a last axis of length 1"
+        )
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array.transpose(0, 3, 1, 2), dtype=dtype)
+    bad = ~np.isfinite(array).all(axis=(1, 2, 3))
+    if bad.any():
+        raise InvalidKernelInput(
+            f"{name} has {int(bad.sum())} images with pixels that are NaN or infinite in {dtype.name}, "
+            f"the first is number {int(bad.argmax())}: mend or leave them out"
+        )
+    return array
+
+
+def describe_shape(images: np.ndarray) -> str:
+    _, channels, height, width = images.shape
+    return f"{height} x {width} with {channels} channel{'s' if channels != 1 else ''}"
+
+
+def chosen_backend(backend: str) -> str:
+    if backend not in BACKENDS:
+        raise UnknownName("backend", str(backend), BACKENDS)
+    if backend != "auto":
+        return backend
+    if native.available():
+        return "native"
+    warnings.warn(
+        f"the CNTK runs in torch, many times slower: {native.describe()['reason']} "
+        "(install a C++ compiler and the package again)",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return "torch"
+
+
+def thread_count(threads: int | None) -> int:
+    if threads is None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+        return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
+    if threads < 1:
+        raise InvalidKernelInput(f"threads is {threads}: it is at least 1")
+    return int(threads)
+
+
+def tiles(
+    first: np.ndarray,
+    second: np.ndarray | None,
+    architecture: Architecture,
+    backend: str,
+    threads: int,
+    progress: bool,
+) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    """Rectangles of the matrix, so that memory does not grow with the number of images and the bar moves."""
+    symmetric = second is None
+    other = first if second is None else second
+    rows, columns = tile_shape(first, architecture, symmetric)
+    pieces = [
+        (slice(i, min(i + rows, len(first))), slice(j, min(j + columns, len(other))))
+        for i in range(0, len(first), rows)
+        for j in range(i if symmetric else 0, len(other), columns)
+    ]
+    total = sum((r.stop - r.start) * (c.stop - c.start) for r, c in pieces)
+    hidden = not progress or len(pieces) == 1 or not sys.stderr.isatty()
+    with tqdm(total=total, unit="entry", unit_scale=True, desc="CNTK", disable=hidden) as bar:
+        for row, column in pieces:
+            diagonal = symmetric and row == column
+            yield row, column, tile(first[row], None if diagonal else other[column], architecture, backend, threads)
+            bar.update((row.stop - row.start) * (column.stop - column.start))
+
+
+def tile_shape(images: np.ndarray, architecture: Architecture, symmetric: bool) -> tuple[int, int]:
+    area = images.shape[2] * images.shape[3]
+    tables = 4 * area * architecture.convolutions * images.itemsize
+    side = min(TILE_LIMIT, max(16, TILE_TABLE_BYTES // tables // 16 * 16))
+    entry = architecture.convolutions * (area * area if architecture.pooling == "gap" else area)
+    work = max(1, int(TILE_ENTRY_LAYERS // entry))
+    if symmetric:
+        square = min(side, max(16, int(work**0.5) // 16 * 16))
+        return square, square
+    columns = min(side, max(16, int(work**0.5) // 16 * 16))
+    return min(side, max(1, work // columns)), columns
+
+
+def tile(
+    first: np.ndarray, second: np.ndarray | None, architecture: Architecture, backend: str, threads: int
+) -> np.ndarray:
+    if backend == "native":
+        if second is not None and wasted_lanes(second) * len(first) > wasted_lanes(first) * len(second):
+            return native.rectangle(second, first, architecture, threads).T
+        return native.rectangle(first, second, architecture, threads)
+    other = first if second is None else second
+    if backend == "torch":
+        from tangentbench.kernels import recursion_torch
+
+        return recursion_torch.rectangle(first, other, architecture)
+    from tangentbench.kernels import oracle
+
+    return oracle.rectangle(first, other, architecture)
+
+
+def wasted_lanes(images: np.ndarray) -> int:
+    """Lanes that stay empty when these are the second images."""
+    return -len(images) % native.lanes(images.dtype)

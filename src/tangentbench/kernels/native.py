@@ -1,0 +1,169 @@
+"""The C++ core of the CNTK (src/native), loaded as a plain shared library.
+
+The core is built with the package. In an editable install it lies beside this file; after a change of src/native
+
+    pip install --no-build-isolation -e .
+
+builds it again. Where it is missing `available()` is false and the torch recursion serves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.kernels.architecture import Architecture, InvalidKernelInput
+
+LIBRARY = Path(__file__).with_name("_cntk_core.so")
+INSTRUCTION_SET_VARIABLE = "TANGENTBENCH_INSTRUCTION_SET"
+OUT_OF_MEMORY, UNKNOWN_INSTRUCTION_SET = 1, 2
+
+
+class NativeCoreMissing(TangentbenchError):
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the native core of the CNTK is not here ({reason}): install a C++ compiler and run "
+            "`pip install --no-build-isolation -e .` again, or use backend='torch'"
+        )
+
+
+class Request(ctypes.Structure):
+    """The struct of the same name in src/native/cntk.cpp."""
+
+    _fields_ = [  # noqa: RUF012 - ctypes reads a plain list
+        (name, ctypes.c_int)
+        for name in (
+            "channels",
+            "height",
+            "width",
+            "filter",
+            "layers",
+            "pooled",
+            "tangent",
+            "train_first",
+            "train_last",
+            "symmetric",
+            "threads",
+        )
+    ]
+
+
+@functools.cache
+def load() -> ctypes.CDLL | str:
+    """The library, or the reason why there is none."""
+    try:
+        library = ctypes.CDLL(os.fspath(LIBRARY))
+    except OSError as error:
+        return str(error) if LIBRARY.exists() else f"{LIBRARY.name} was not built"
+    images = [ctypes.c_void_p, ctypes.c_int]
+    for precision in ("float32", "float64"):
+        rectangle = getattr(library, f"tangentbench_cntk_{precision}")
+        rectangle.argtypes = [ctypes.POINTER(Request), ctypes.c_char_p, *images, *images, ctypes.c_void_p]
+        rectangle.restype = ctypes.c_int
+    library.tangentbench_instruction_set.argtypes = [ctypes.c_int]
+    library.tangentbench_instruction_set.restype = ctypes.c_char_p
+    library.tangentbench_lanes.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    library.tangentbench_peak_gflops.argtypes = [ctypes.c_char_p, ctypes.c_double]
+    library.tangentbench_peak_gflops.restype = ctypes.c_double
+    return library
+
+
+def available() -> bool:
+    return not isinstance(load(), str)
+
+
+def library() -> ctypes.CDLL:
+    loaded = load()
+    if isinstance(loaded, str):
+        raise NativeCoreMissing(loaded)
+    return loaded
+
+
+def instruction_sets() -> list[str]:
+    """What this machine can run, best first."""
+    names: list[str] = []
+    while name := library().tangentbench_instruction_set(len(names)):
+        names.append(name.decode())
+    return names
+
+
+def chosen_instruction_set() -> str:
+    """The best one, or that named by TANGENTBENCH_INSTRUCTION_SET."""
+    known = instruction_sets()
+    name = os.environ.get(INSTRUCTION_SET_VARIABLE) or known[0]
+    if name not in known:
+        raise UnknownName("instruction set", name, known, f"see {INSTRUCTION_SET_VARIABLE}")
+    return name
+
+
+def lanes(dtype: np.dtype[Any]) -> int:
+    """How many second images are computed at a time."""
+    return int(library().tangentbench_lanes(chosen_instruction_set().encode(), dtype.itemsize))
+
+
+def peak_gflops(seconds: float = 0.2) -> float:
+    """Measured float32 fused multiply-adds of one core, each counted as two operations."""
+    return float(library().tangentbench_peak_gflops(chosen_instruction_set().encode(), seconds))
+
+
+def describe() -> dict[str, Any]:
+    """For `tangentbench doctor`."""
+    loaded = load()
+    if isinstance(loaded, str):
+        return {"available": False, "reason": loaded}
+    return {
+        "available": True,
+        "library": os.fspath(LIBRARY),
+        "instruction_set": chosen_instruction_set(),
+        "instruction_sets": instruction_sets(),
+        "threading": "OpenMP" if loaded.tangentbench_uses_openmp() else "std::thread",
+        "lanes_float32": lanes(np.dtype(np.float32)),
+        "lanes_float64": lanes(np.dtype(np.float64)),
+    }
+
+
+def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, threads: int) -> np.ndarray:
+    """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
+
+    x1, x2: (n, channels, height, width), contiguous, both float32 or both float64.
+    """
+    symmetric = x2 is None
+    second = x1 if x2 is None else x2
+    _, channels, height, width = x1.shape
+    request = Request(
+        channels,
+        height,
+        width,
+        architecture.filter,
+        architecture.convolutions,
+        architecture.pooling == "gap",
+        architecture.kind == "ntk",
+        architecture.train_first_last,
+        architecture.train_first_last,
+        symmetric,
+        threads,
+    )
+    out = np.empty((len(x1), len(second)))
+    status = getattr(library(), f"tangentbench_cntk_{x1.dtype.name}")(
+        ctypes.byref(request),
+        chosen_instruction_set().encode(),
+        x1.ctypes.data,
+        len(x1),
+        second.ctypes.data,
+        len(second),
+        out.ctypes.data,
+    )
+    if status == OUT_OF_MEMORY:
+        raise InvalidKernelInput(
+            f"not enough memory for the tables of {len(x1)} and {len(second)} images of {height} x {width}: "
+            "compute the kernel in smaller blocks"
+        )
+    if status == UNKNOWN_INSTRUCTION_SET:
+        raise UnknownName("instruction set", chosen_instruction_set(), instruction_sets())
+    return out

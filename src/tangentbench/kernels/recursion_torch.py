@@ -1,0 +1,147 @@
+"""The recursion of section 4 in torch, on CPU and CUDA: the fallback of the native core and a second opinion on it.
+
+All spatial offsets of a block of pairs are held at once, (pairs, height, width, height, width); a flatten kernel needs
+offset zero only, (pairs, height, width).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from tangentbench.kernels.architecture import Architecture
+
+CPU_BYTES = 512 << 20
+CUDA_SHARE_OF_FREE = 0.5
+TENSORS_ALIVE = 8
+SNAP_ULPS = 16
+
+
+def rectangle(x1: np.ndarray, x2: np.ndarray, architecture: Architecture, device: str | None = None) -> np.ndarray:
+    """Kernel of every image of x1 with every image of x2: float64, (n1, n2).
+
+    x1, x2: (n, channels, height, width), both float32 or both float64.
+    """
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    first, first_scale = normalised(torch.as_tensor(x1).to(place))
+    second, second_scale = normalised(torch.as_tensor(x2).to(place))
+    first_variances = variances(first, architecture)
+    second_variances = variances(second, architecture)
+    out = np.empty((len(x1), len(x2)))
+    rows, columns = block(first, second, architecture, place)
+    for i in range(0, len(x1), rows):
+        for j in range(0, len(x2), columns):
+            values = block_kernel(
+                first[i : i + rows],
+                second[j : j + columns],
+                [v[i : i + rows] for v in first_variances],
+                [v[j : j + columns] for v in second_variances],
+                architecture,
+            )
+            out[i : i + rows, j : j + columns] = values.double().cpu().numpy()
+    return out * first_scale[:, None] * second_scale[None, :]
+
+
+def normalised(images: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
+    """Images with pixels of at most 1 and the powers of two that were taken out."""
+    largest = images.abs().amax(dim=(1, 2, 3))
+    _, exponent = torch.frexp(largest)
+    exponent = torch.where(largest > 0, exponent, torch.zeros_like(exponent))
+    scale = torch.ldexp(torch.ones_like(largest), exponent)
+    return images / scale[:, None, None, None], scale.double().cpu().numpy()
+
+
+def block(first: torch.Tensor, second: torch.Tensor, architecture: Architecture, place: torch.device) -> tuple[int, int]:
+    """How many images of each batch fit into memory together."""
+    area = first.shape[2] * first.shape[3]
+    entry = first.element_size() * TENSORS_ALIVE * (area * area if architecture.pooling == "gap" else area)
+    limit = CPU_BYTES
+    if place.type == "cuda":
+        limit = int(CUDA_SHARE_OF_FREE * torch.cuda.mem_get_info(place)[0])
+    pairs = max(1, limit // entry)
+    columns = min(len(second), max(1, math.isqrt(pairs)))
+    return min(len(first), max(1, pairs // columns)), columns
+
+
+def variances(images: torch.Tensor, architecture: Architecture) -> list[torch.Tensor]:
+    """Sigma^(h)(x, x) at equal positions for h = 0 .. L - 1, each (n, height, width)."""
+    maps = [box_sum(torch.einsum("nchw,nchw->nhw", images, images), architecture.filter)]
+    for _ in range(architecture.convolutions - 1):
+        maps.append(box_sum(maps[-1], architecture.filter) / architecture.filter**2)
+    return maps
+
+
+def block_kernel(
+    first: torch.Tensor,
+    second: torch.Tensor,
+    first_variances: list[torch.Tensor],
+    second_variances: list[torch.Tensor],
+    architecture: Architecture,
+) -> torch.Tensor:
+    """The kernel of one block of pairs, (n1, n2)."""
+    pooled, patch = architecture.pooling == "gap", architecture.filter**2
+    box = box_sum_of_pairs if pooled else box_sum
+    products = "achw,bcij->abhwij" if pooled else "achw,bchw->abhw"
+    sigma = box(torch.einsum(products, first, second), architecture.filter)
+    theta = sigma if architecture.train_first_last else torch.zeros_like(sigma)
+    for layer in range(architecture.convolutions):
+        roots = outer(first_variances[layer].sqrt(), second_variances[layer].sqrt(), pooled)
+        inverse = outer(inverse_root(first_variances[layer]), inverse_root(second_variances[layer]), pooled)
+        k0, k1 = relu_dual(sigma, inverse, roots)
+        if layer + 1 < architecture.convolutions:
+            if architecture.kind == "ntk":
+                theta = box(k0 * theta + k1, architecture.filter) / patch
+            sigma = box(k1, architecture.filter) / patch
+    if architecture.kind == "nngp":
+        values = k1
+    else:
+        values = k0 * theta + k1 if architecture.train_first_last else k0 * theta
+    return values.flatten(2).mean(2) / patch if pooled else values.flatten(2).sum(2) / patch
+
+
+def relu_dual(sigma: torch.Tensor, inverse: torch.Tensor, roots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Equations (19) and (20) times c_sigma = 2."""
+    cosine = (sigma * inverse).clamp(-1, 1)
+    # Rounding of |cosine| = 1 would be magnified by the square root and by acos.
+    nearly = 1 - cosine.abs() < SNAP_ULPS * torch.finfo(sigma.dtype).eps
+    cosine = torch.where(nearly, cosine.sign(), cosine)
+    k0 = 1 - torch.acos(cosine) / torch.pi
+    sine = torch.sqrt((1 - cosine) * (1 + cosine))
+    return k0, sigma * k0 + roots * sine / torch.pi
+
+
+def inverse_root(variance: torch.Tensor) -> torch.Tensor:
+    tiny = torch.finfo(variance.dtype).tiny ** 0.75
+    return torch.where(variance > tiny, variance.clamp_min(tiny).rsqrt(), torch.zeros_like(variance))
+
+
+def outer(first: torch.Tensor, second: torch.Tensor, pooled: bool) -> torch.Tensor:
+    if pooled:
+        return first[:, None, :, :, None, None] * second[None, :, None, None, :, :]
+    return first[:, None] * second[None, :]
+
+
+def box_sum(maps: torch.Tensor, side: int) -> torch.Tensor:
+    """Sum over side x side neighbourhoods of the last two axes, zeros around."""
+    return slide(slide(maps, side, (-2,)), side, (-1,))
+
+
+def box_sum_of_pairs(maps: torch.Tensor, side: int) -> torch.Tensor:
+    """tr([T]_D): both positions (axes -4, -3 and -2, -1) move together."""
+    return slide(slide(maps, side, (-4, -2)), side, (-3, -1))
+
+
+def slide(maps: torch.Tensor, side: int, axes: tuple[int, ...]) -> torch.Tensor:
+    total = maps.clone()
+    shortest = min(maps.shape[axis] for axis in axes)
+    for shift in range(1, min(side // 2, shortest - 1) + 1):
+        total_low, maps_high, total_high, maps_low = total, maps, total, maps
+        for axis in axes:
+            kept = maps.shape[axis] - shift
+            total_low, maps_high = total_low.narrow(axis, 0, kept), maps_high.narrow(axis, shift, kept)
+            total_high, maps_low = total_high.narrow(axis, shift, kept), maps_low.narrow(axis, 0, kept)
+        total_low += maps_high
+        total_high += maps_low
+    return total
