@@ -1,0 +1,85 @@
+"""The parameters of many runs of one architecture, stacked along a leading run axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+Shape = tuple[int, ...]
+
+
+class Stack:
+    """Named tensors (R, *shape); with `tracked` each has a gradient buffer `.grad` that lives as long as it does.
+
+    Every tensor is contiguous, as batched products want it. What is stored or handed on is `rows()`, a matrix with all
+    parameters of a run in its row.
+    """
+
+    def __init__(
+        self,
+        shapes: Mapping[str, Shape],
+        runs: int,
+        *,
+        tracked: bool,
+        overwritten: Iterable[str] = (),
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        """`overwritten` names tensors whose gradient a backward pass replaces; the others' must be zeroed before it."""
+        self.shapes = dict(shapes)
+        self.tracked = tracked
+        self.overwritten = frozenset(overwritten)
+        self.runs = runs
+        self.dtype = dtype
+        self._hold({name: torch.zeros(runs, *shape, dtype=dtype) for name, shape in self.shapes.items()})
+
+    def _hold(self, tensors: dict[str, Tensor]) -> None:
+        self.tensors = tensors
+        if self.tracked:
+            for tensor in tensors.values():
+                tensor.requires_grad_()
+                tensor.grad = torch.zeros_like(tensor)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    def zero_gradients(self) -> None:
+        for name, tensor in self.tensors.items():
+            if name not in self.overwritten and tensor.grad is not None:
+                tensor.grad.zero_()
+
+    def keep(self, slots: Sequence[int]) -> None:
+        """Go on with the runs at these places only."""
+        self.runs = len(slots)
+        self._hold({name: tensor.detach()[list(slots)] for name, tensor in self.tensors.items()})
+
+    def rows(self) -> Tensor:
+        """A copy of all parameters, (R, P), in the order of `shapes`."""
+        return join_rows(self.tensors, self.runs)
+
+    def load(self, rows: Tensor) -> None:
+        """Take the parameters from `rows` (R, P) of a stack of the same shapes."""
+        with torch.no_grad():
+            for name, values in split_rows(rows, self.shapes).items():
+                self.tensors[name].copy_(values)
+
+    def of_run(self, slot: int) -> dict[str, Tensor]:
+        """One run's tensors, without the run axis and without gradients."""
+        return {name: tensor[slot].detach() for name, tensor in self.tensors.items()}
+
+
+def join_rows(tensors: Mapping[str, Tensor], runs: int) -> Tensor:
+    """Tensors (R, ...) side by side, (R, P)."""
+    columns = [tensor.detach().reshape(runs, -1) for tensor in tensors.values()]
+    return torch.cat(columns, dim=1) if columns else torch.empty(runs, 0)
+
+
+def split_rows(rows: Tensor, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
+    """The named tensors (R, *shape) that lie side by side in `rows` (R, P)."""
+    sizes = [math.prod(shape) for shape in shapes.values()]
+    if rows.shape[1] != sum(sizes):
+        raise ValueError(f"rows of {rows.shape[1]} parameters do not fit an architecture of {sum(sizes)}")
+    columns = torch.split(rows, sizes, dim=1)
+    return {name: part.reshape(len(rows), *shapes[name]) for name, part in zip(shapes, columns, strict=True)}

@@ -1,0 +1,292 @@
+"""The training loop of every study: many runs of one architecture as one batched program.
+
+A run is a function of (seed, run) and its step size: it takes the same steps whichever runs train beside it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from tangentbench.errors import Diverged, UnknownName
+from tangentbench.models.stacked import Stack
+from tangentbench.training.examples import Batches, Examples
+from tangentbench.training.losses import LOSSES, hits
+from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay
+from tangentbench.training.progress_file import ProgressFile
+
+NEVER = 1.01
+"""A train accuracy that is never reached."""
+
+
+class Networks(Protocol):
+    """R runs of one architecture; every tensor has a leading run axis."""
+
+    parameters: Stack
+
+    def outputs(self, inputs: Tensor, training: bool = False) -> Tensor:
+        """Outputs (R, B, k) for inputs (R, B, ...)."""
+
+    def keep(self, slots: Sequence[int]) -> None:
+        """Go on with the runs at these places only."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How runs are trained, apart from their step sizes."""
+
+    epochs: int
+    batch_size: int = 32
+    loss: str = "cross_entropy"
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    schedule: StepDecay = field(default_factory=StepDecay)
+    stop_at_train_accuracy: float = NEVER
+    """A run ends after the epoch whose train accuracy (counted while training, as Keras does) reaches this."""
+    snapshot_epochs: tuple[int, ...] = ()
+    diverging: str = "raise"
+    """What a loss that is no number does: `raise` an error, or `stop` that run with accuracy 0."""
+    evaluation_batch: int = 500
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise UnknownName("loss", self.loss, LOSSES)
+        if self.diverging not in ("raise", "stop"):
+            raise UnknownName("way to treat divergence", self.diverging, ("raise", "stop"))
+
+
+Measure = Callable[[Any, Sequence[int], int], list[dict[str, Any]]]
+"""(networks, their run numbers, epoch or step) to rows of a table."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Something measured while training, after the given epochs (0: before the first step) or steps."""
+
+    measure: Measure
+    epochs: frozenset[int] = frozenset()
+    steps: frozenset[int] = frozenset()
+
+
+@dataclass
+class Trained:
+    """What a training leaves; the rows of `last`, `best` and the snapshots are the runs in the order given."""
+
+    history: pd.DataFrame
+    """A row a run and epoch: run, epoch, train_loss, train_accuracy and <set>_accuracy for each evaluated set."""
+    measured: pd.DataFrame
+    """The probes' rows."""
+    last: Tensor
+    """(R, P): the parameters at each run's end."""
+    best: Tensor
+    """(R, P): those after the epoch best on the first evaluated set; the earliest where several are."""
+    snapshots: dict[int, Tensor]
+    """(R, P) after the epochs asked for; of a run that had ended, its last."""
+
+    def accuracies(self, of: str = "test") -> pd.DataFrame:
+        """Both protocols, a row a run: `best` over the epochs (the papers') and `last`, in percent, and `epochs`."""
+        groups = self.history.sort_values(["run", "epoch"]).groupby("run", sort=True)
+        column = f"{of}_accuracy"
+        table = groups.agg(best=(column, "max"), last=(column, "last"), epochs=("epoch", "max"))
+        return (table * {"best": 100.0, "last": 100.0, "epochs": 1.0}).reset_index()
+
+
+def train(
+    nets: Networks,
+    examples: Examples,
+    recipe: Recipe,
+    *,
+    runs: Sequence[int],
+    step_sizes: Sequence[float],
+    seed: int,
+    label: str,
+    evaluate: Mapping[str, Examples] | None = None,
+    probes: Sequence[Probe] = (),
+    progress: ProgressFile | None = None,
+    order_runs: Sequence[int] | None = None,
+) -> Trained:
+    """Train `nets` on `examples`, measuring accuracy on the sets of `evaluate` after every epoch.
+
+    `runs` numbers the runs and must be distinct; `order_runs` (default: `runs`) names the streams of their data order,
+    so that runs of different step sizes can see the same batches. `nets` end up with fewer runs where some stop early.
+    """
+    session = Session(nets, recipe, list(runs), list(step_sizes), evaluate or {}, probes, label)
+    order = dict(zip(runs, order_runs or runs, strict=True))
+    if progress is None or not session.resume(progress):
+        session.probe_epoch()
+    saved = time.monotonic()
+    batches = Batches(examples, recipe.batch_size)
+    steps_an_epoch = -(-len(examples) // recipe.batch_size)
+    with tqdm(total=recipe.epochs * steps_an_epoch, desc=label, unit="step", disable=None) as bar:
+        bar.update(session.epoch * steps_an_epoch)
+        while session.active and session.epoch < recipe.epochs:
+            session.train_epoch(batches, [order[run] for run in session.active], seed, bar.update)
+            if progress and time.monotonic() - saved >= progress.every_seconds:
+                session.store(progress)
+                saved = time.monotonic()
+    if progress:
+        session.store(progress)
+    return session.result()
+
+
+class Session:
+    """A training under way: the runs still active, and what was recorded so far."""
+
+    def __init__(
+        self,
+        nets: Networks,
+        recipe: Recipe,
+        runs: list[int],
+        step_sizes: list[float],
+        evaluate: Mapping[str, Examples],
+        probes: Sequence[Probe],
+        label: str,
+    ) -> None:
+        self.nets, self.recipe, self.runs, self.evaluate, self.probes = nets, recipe, runs, evaluate, probes
+        self.label = label
+        self.active = list(runs)
+        self.slot_of = {run: slot for slot, run in enumerate(runs)}
+        self.optimiser = StackedOptimiser(recipe.optimiser, nets.parameters, step_sizes)
+        self.loss = LOSSES[recipe.loss]
+        self.epoch = 0
+        self.last, self.best = nets.parameters.rows(), nets.parameters.rows()
+        self.best_accuracy = np.full(len(runs), -1.0)
+        self.snapshots: dict[int, Tensor] = {}
+        self.history: list[dict[str, Any]] = []
+        self.measured: list[dict[str, Any]] = []
+
+    def train_epoch(self, batches: Batches, order: Sequence[int], seed: int, on_step: Callable[[], Any]) -> None:
+        """One pass over the data, then what is measured after it."""
+        self.epoch += 1
+        factor = self.recipe.schedule(self.epoch)
+        losses = torch.zeros(len(self.active), dtype=torch.float64)
+        right = torch.zeros(len(self.active), dtype=torch.int64)
+        broken = torch.zeros(len(self.active), dtype=torch.bool)
+        for inputs, labels in batches.of_epoch(order, seed, self.epoch):
+            batch_losses, outputs = self.descend(inputs, labels, factor)
+            if not torch.isfinite(batch_losses).all():
+                broken |= ~torch.isfinite(batch_losses)
+                self.complain(broken)
+            losses += batch_losses * inputs.shape[1]
+            right += hits(outputs, labels)
+            self.probe_step()
+            on_step()
+        count = len(batches.examples)
+        self.record((losses / count).tolist(), (right / count).tolist(), broken.tolist())
+
+    def descend(self, inputs: Tensor, labels: Tensor, factor: float) -> tuple[Tensor, Tensor]:
+        """One step; the losses (R,) and outputs before it."""
+        self.nets.parameters.zero_gradients()
+        outputs = self.nets.outputs(inputs, training=True)
+        losses = self.loss(outputs, labels)
+        # runs share no parameter, so the gradient of the sum holds each run's own
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step(factor)
+        return losses.detach(), outputs.detach()
+
+    def complain(self, broken: Tensor) -> None:
+        if self.recipe.diverging == "raise":
+            slot = int(broken.nonzero()[0, 0])
+            setting = f"{self.label}, run {self.active[slot]}, step size {self.optimiser.step_sizes[slot]:g}"
+            raise Diverged("the training loss", self.optimiser.steps, setting)
+
+    def record(self, losses: list[float], train_accuracy: list[float], broken: list[bool]) -> None:
+        accuracies = {name: self.accuracy(examples) for name, examples in self.evaluate.items()}
+        first = next(iter(accuracies.values()), None)
+        parameters = self.nets.parameters.rows()
+        ended = []
+        for slot, run in enumerate(self.active):
+            place = self.slot_of[run]
+            of_sets = {f"{name}_accuracy": 0.0 if broken[slot] else float(of[slot]) for name, of in accuracies.items()}
+            row = {"run": run, "epoch": self.epoch, "train_loss": losses[slot], "train_accuracy": train_accuracy[slot]}
+            self.history.append(row | of_sets)
+            self.last[place] = parameters[slot]
+            if first is not None and not broken[slot] and first[slot] > self.best_accuracy[place]:
+                self.best_accuracy[place] = first[slot]
+                self.best[place] = parameters[slot]
+            if broken[slot] or train_accuracy[slot] >= self.recipe.stop_at_train_accuracy:
+                ended.append(slot)
+        if self.epoch in self.recipe.snapshot_epochs:
+            self.snapshots[self.epoch] = self.last.clone()
+        self.probe_epoch()
+        if ended:
+            self.drop(ended)
+
+    def drop(self, ended: Sequence[int]) -> None:
+        kept = [slot for slot in range(len(self.active)) if slot not in ended]
+        self.keep(kept)
+
+    def keep(self, slots: Sequence[int]) -> None:
+        self.active = [self.active[slot] for slot in slots]
+        if self.active:
+            self.nets.keep(slots)
+            self.optimiser.keep(slots, self.nets.parameters)
+
+    @torch.no_grad()
+    def accuracy(self, examples: Examples) -> np.ndarray:
+        right = torch.zeros(len(self.active), dtype=torch.int64)
+        for inputs, labels in examples.shared(len(self.active), self.recipe.evaluation_batch):
+            right += hits(self.nets.outputs(inputs), labels)
+        return right.numpy() / len(examples)
+
+    def probe_epoch(self) -> None:
+        for probe in self.probes:
+            if self.epoch in probe.epochs:
+                self.measured += [
+                    {"epoch": self.epoch} | row for row in probe.measure(self.nets, self.active, self.epoch)
+                ]
+
+    def probe_step(self) -> None:
+        steps = self.optimiser.steps
+        for probe in self.probes:
+            if steps in probe.steps:
+                self.measured += [{"step": steps} | row for row in probe.measure(self.nets, self.active, steps)]
+
+    def store(self, file: ProgressFile) -> None:
+        facts = {
+            "epoch": self.epoch,
+            "active": self.active,
+            "steps": self.optimiser.steps,
+            "best_accuracy": self.best_accuracy.tolist(),
+            "history": self.history,
+            "measured": self.measured,
+        }
+        tensors = {"last": self.last, "best": self.best}
+        tensors |= {f"snapshot_{epoch}": rows for epoch, rows in self.snapshots.items()}
+        if self.active:
+            tensors |= {f"optimiser_{name}": values for name, values in self.optimiser.state().items()}
+        file.save(facts, tensors)
+
+    def resume(self, file: ProgressFile) -> bool:
+        """Go on where the file ends; False where there is none of this training."""
+        found = file.load()
+        if found is None:
+            return False
+        facts, tensors = found
+        slots = [self.slot_of[run] for run in facts["active"]]
+        self.keep(slots)
+        self.epoch = facts["epoch"]
+        self.best_accuracy = np.array(facts["best_accuracy"])
+        self.history, self.measured = facts["history"], facts["measured"]
+        self.last, self.best = tensors["last"], tensors["best"]
+        prefix = "snapshot_"
+        self.snapshots = {
+            int(name.removeprefix(prefix)): rows for name, rows in tensors.items() if name.startswith(prefix)
+        }
+        if self.active:
+            self.nets.parameters.load(self.last[slots])
+            prefix = "optimiser_"
+            state = {name.removeprefix(prefix): rows for name, rows in tensors.items() if name.startswith(prefix)}
+            self.optimiser.load_state(state, facts["steps"])
+        return True
+
+    def result(self) -> Trained:
+        snapshots = {epoch: self.snapshots.get(epoch, self.last) for epoch in self.recipe.snapshot_epochs}
+        return Trained(pd.DataFrame(self.history), pd.DataFrame(self.measured), self.last, self.best, snapshots)

@@ -1,0 +1,152 @@
+"""Optimisers for stacked runs, each run with its own step size, and schedules of the step size."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tangentbench.errors import UnknownName
+from tangentbench.models.stacked import Stack, join_rows, split_rows
+
+KERAS_EPSILON = 1e-7
+ADAM_BETAS = (0.9, 0.999)
+RMSPROP_DECAY = 0.9
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """Which update, and its constants; Keras' defaults where they differ from torch's."""
+
+    name: str = "sgd"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    epsilon: float = KERAS_EPSILON
+
+    def __post_init__(self) -> None:
+        if self.name not in UPDATES:
+            raise UnknownName("optimiser", self.name, UPDATES)
+
+
+@dataclass(frozen=True)
+class StepDecay:
+    """The step times `factor` after every `every` epochs; a constant step where `every` is 0."""
+
+    every: int = 0
+    factor: float = 0.1
+
+    def __call__(self, epoch: int) -> float:
+        """The factor during `epoch`, counted from 1."""
+        return self.factor ** ((epoch - 1) // self.every) if self.every else 1.0
+
+
+def sgd(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
+    return torch.optim.SGD(rows, lr=0.0, momentum=optimiser.momentum, weight_decay=optimiser.weight_decay, fused=True)
+
+
+def adam(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
+    return torch.optim.Adam(rows, lr=0.0, betas=ADAM_BETAS, weight_decay=optimiser.weight_decay, fused=True)
+
+
+def rmsprop(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
+    return torch.optim.RMSprop(
+        rows,
+        lr=0.0,
+        alpha=RMSPROP_DECAY,
+        eps=optimiser.epsilon,
+        momentum=optimiser.momentum,
+        weight_decay=optimiser.weight_decay,
+    )
+
+
+UPDATES: dict[str, Callable[[list[dict[str, Any]], Optimiser], torch.optim.Optimizer]] = {
+    "sgd": sgd,
+    "adam": adam,
+    "rmsprop": rmsprop,
+}
+
+
+class StackedOptimiser:
+    """One torch optimiser over a stack: neighbouring runs of one step size are updated in a single pass."""
+
+    def __init__(self, optimiser: Optimiser, stack: Stack, step_sizes: Sequence[float]) -> None:
+        self.optimiser = optimiser
+        self.step_sizes = list(step_sizes)
+        self.steps = 0
+        self._attach(stack)
+
+    def _attach(self, stack: Stack) -> None:
+        self.stack = stack
+        self.pieces: list[Piece] = []
+        groups = []
+        for slots in stretches(self.step_sizes):
+            pieces = [Piece(name, slots, leaf_slice(tensor, slots)) for name, tensor in stack.tensors.items()]
+            groups.append({"params": [piece.tensor for piece in pieces]})
+            self.pieces += pieces
+        self.group_sizes = [self.step_sizes[slots.start] for slots in stretches(self.step_sizes)]
+        self.updates = UPDATES[self.optimiser.name](groups, self.optimiser)
+
+    def step(self, factor: float = 1.0) -> None:
+        """Update every run by its gradient, with its step size times `factor`."""
+        self.steps += 1
+        for group, step_size in zip(self.updates.param_groups, self.group_sizes, strict=True):
+            group["lr"] = step_size * factor
+            if self.optimiser.name == "adam":
+                # Keras adds epsilon before the bias correction of the second moment, torch after it
+                group["eps"] = self.optimiser.epsilon / math.sqrt(1.0 - ADAM_BETAS[1] ** self.steps)
+        self.updates.step()
+
+    def keep(self, slots: Sequence[int], stack: Stack) -> None:
+        """Go on with the runs at `slots`, whose parameters `stack` holds now."""
+        kept = {name: rows[list(slots)] for name, rows in self.state().items()}
+        self.step_sizes = [self.step_sizes[slot] for slot in slots]
+        self._attach(stack)
+        self.load_state(kept, self.steps)
+
+    def state(self) -> dict[str, Tensor]:
+        """The moments of all runs, each (R, P) as `Stack.rows` orders them; empty where there are none."""
+        moments: dict[str, dict[str, Tensor]] = {}
+        for piece in self.pieces:
+            for moment, values in self.updates.state[piece.tensor].items():
+                if isinstance(values, Tensor) and values.shape == piece.tensor.shape:
+                    whole = moments.setdefault(moment, {})
+                    shape = (len(self.step_sizes), *self.stack.shapes[piece.name])
+                    whole.setdefault(piece.name, torch.zeros(shape, dtype=values.dtype))[piece.slots] = values
+        return {moment: join_rows(whole, len(self.step_sizes)) for moment, whole in moments.items()}
+
+    def load_state(self, state: dict[str, Tensor], steps: int) -> None:
+        self.steps = steps
+        if not state:
+            return
+        moments = {moment: split_rows(rows, self.stack.shapes) for moment, rows in state.items()}
+        for piece in self.pieces:
+            own = {moment: whole[piece.name][piece.slots].clone() for moment, whole in moments.items()}
+            self.updates.state[piece.tensor] = {"step": torch.tensor(float(steps))} | own
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """The runs `slots` of the tensor `name`."""
+
+    name: str
+    slots: slice
+    tensor: Tensor
+
+
+def stretches(step_sizes: Sequence[float]) -> list[slice]:
+    """The neighbouring places that share a step size."""
+    ends = [place for place in range(1, len(step_sizes)) if step_sizes[place] != step_sizes[place - 1]]
+    return [slice(start, end) for start, end in itertools.pairwise([0, *ends, len(step_sizes)])]
+
+
+def leaf_slice(tensor: Tensor, slots: slice) -> Tensor:
+    """A leaf that shares memory, and gradient, with these runs of `tensor`."""
+    assert tensor.grad is not None
+    piece = tensor.detach()[slots].requires_grad_()
+    piece.grad = tensor.grad[slots]
+    return piece
