@@ -35,10 +35,11 @@ class Selection:
 
 
 def select(
-    dataset: Dataset, *, train: int, test: int, pixels: str, subset: str, subset_number: int, seed: int
+    dataset: Dataset, *, train: int, test: int, side: int, pixels: str, subset: str, subset_number: int, seed: int
 ) -> Selection:
     """Random images for training, others for each `subset_number`, and for testing, the same for all.
 
+    side: images are averaged down to it.
     pixels: `standardised` gives each channel mean 0 and variance 1 over all of the data set's training images, also
         where only some of them are selected; `unit_interval` leaves them in [0, 1].
     subset: `balanced` takes as many of each class, `random` any.
@@ -51,6 +52,7 @@ def select(
     if pixels == "standardised":
         mean, spread = channel_moments(dataset.x_train)
         x_train, x_test = (x_train - mean) / spread, (x_test - mean) / spread
+    x_train, x_test = averaged_down(x_train, side), averaged_down(x_test, side)
     y_train, y_test = (y.astype(np.int64) for y in (dataset.y_train[kept_train], dataset.y_test[kept_test]))
     return Selection(x_train, y_train, x_test, y_test, len(dataset.classes))
 
@@ -86,3 +88,14 @@ def channel_moments(images: Inputs) -> tuple[Inputs, Inputs]:
     mean = total / count
     spread = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
     return mean.astype(np.float32), np.where(spread > 0, spread, 1.0).astype(np.float32)
+
+
+def averaged_down(images: Inputs, side: int) -> Inputs:
+    """Means over squares, (n, side, side, channels)."""
+    count, height, width, channels = images.shape
+    if (height, width) == (side, side):
+        return images
+    if side < 1 or height % side or width % side:
+        raise UnfitImages(f"images of {height} x {width} cannot be averaged down to {side}: choose a divisor")
+    squares = images.reshape(count, side, height // side, side, width // side, channels)
+    return np.ascontiguousarray(squares.mean(axis=(2, 4)), dtype=np.float32)

@@ -1,38 +1,41 @@
-"""Table 1: test accuracy of the exact kernels on ten classes, for every depth, and its vanilla column on all images."""
+"""Table 1: finite networks and exact kernels on ten classes, for every depth, and the vanilla kernel on all images."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 from tqdm import tqdm
 
-from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.kernels.architecture import Pooling
 from tangentbench.registry import Context, study
 from tangentbench.studies.cntk.accuracy import Fit, store_folder, accuracy_of
+from tangentbench.studies.cntk.cells import parse_cells
 from tangentbench.studies.cntk.exact import ExactKernel
-from tangentbench.studies.cntk.images import select
+from tangentbench.studies.cntk.images import Selection, select
+from tangentbench.studies.cntk.networks import Search, network_accuracies
 
 
 @dataclass(frozen=True)
 class Column:
     pooling: Pooling
-    size: str
-    """`all` or `small`, the key of `train_images`."""
+    finite: bool = False
 
 
 COLUMNS = {
-    "cntk_v": Column("flatten", "all"),
-    "cntk_v_2k": Column("flatten", "small"),
-    "cntk_gap": Column("gap", "all"),
-    "cntk_gap_2k": Column("gap", "small"),
+    "cnn_v": Column("flatten", finite=True),
+    "cnn_gap": Column("gap", finite=True),
+    "cntk_v": Column("flatten"),
+    "cntk_v_2k": Column("flatten"),
+    "cntk_gap": Column("gap"),
+    "cntk_gap_2k": Column("gap"),
 }
 
 
 @study("cntk_table1")
-def kernels_on_ten_classes(
+def networks_and_kernels(
     context: Context,
     *,
     cells: Sequence[str],
@@ -41,41 +44,77 @@ def kernels_on_ten_classes(
     ridge: float,
     gap_trains_first_and_last: bool,
     vanilla_trains_first_and_last: bool,
+    image_side: int,
     pixels: str,
     subset: str,
     train_images: Mapping[str, int],
     test_images: Mapping[str, int],
     subsets: Mapping[str, int],
+    cnn_channels: Sequence[int],
+    cnn_steps: Sequence[float],
+    cnn_kappas: Sequence[float],
+    cnn_epochs: int,
+    cnn_batch_size: int,
+    cnn_loss: str,
+    cnn_runs: int,
+    cnn_chosen_on: str,
 ) -> pd.DataFrame:
-    """Accuracies in percent; `seed` numbers the random subset of training images.
+    """Accuracies in percent (`value`); `seed` numbers a kernel's random subset of training images, a network's run.
 
-    cells: a column and the depths to compute in one job, "cntk_v 3 4 6".
-    train_images, subsets: for the columns with `all` images and with a `small` number; test_images and subsets: for
-        the `vanilla` and the `gap` columns.
+    cells: columns and the depths to compute in one job, "cntk_v 3 4 6, cntk_v_2k 3 4 6".
+    train_images, test_images, subsets: for each column; one without `subsets` has a single set of training images.
+    image_side: images are averaged down to it.
     """
     fit = Fit(ridge, label_offset)
+    search = Search(
+        cnn_channels, cnn_steps, cnn_kappas, cnn_epochs, cnn_batch_size, cnn_loss, cnn_runs, cnn_chosen_on
+    )
     trains = {"flatten": vanilla_trains_first_and_last, "gap": gap_trains_first_and_last}
-    rows = []
-    for column, depth in tqdm([pair for cell in cells for pair in parse_cell(cell)], desc="Table 1", disable=None):
-        pooling, size = COLUMNS[column].pooling, COLUMNS[column].size
-        kind = "gap" if pooling == "gap" else "vanilla"
-        exact = ExactKernel(pooling, depth, filter_size, trains[pooling], context.threads)
-        # all images are one set: there is nothing to draw again
-        for number in range(subsets[kind] if size == "small" else 1):
-            images = select(
-                context.dataset,
-                train=train_images[size],
-                test=test_images[kind],
-                pixels=pixels,
-                subset=subset,
-                subset_number=number,
+
+    def images_of(name: str, number: int = 0) -> Selection:
+        return select(
+            context.dataset,
+            train=train_images[name],
+            test=test_images[name],
+            side=image_side,
+            pixels=pixels,
+            subset=subset,
+            subset_number=number,
+            seed=context.seed,
+        )
+
+    rows: list[dict[str, Any]] = []
+    for name, depth in tqdm(parse_cells(cells, COLUMNS), desc="Table 1", disable=None):
+        column = COLUMNS[name]
+        train_first_last = trains[column.pooling]
+        if column.finite:
+            found = network_accuracies(
+                name,
+                depth,
+                filter_size,
+                train_first_last,
+                images_of(name),
+                fit,
+                search,
                 seed=context.seed,
+                work=context.work,
             )
-            with store_folder(context.work) as work:
-                folder = work / f"{column}-depth{depth}-subset{number}"
-                found = accuracy_of(exact.kernel(), exact.settings, images, fit, folder=folder, tile=exact.tile)
-            rows.append({"column": column, "depth": depth, "seed": number, **found})
+        else:
+            exact = ExactKernel(column.pooling, depth, filter_size, train_first_last, context.threads)
+            found = [
+                {"seed": number, **exact_accuracy(context, name, exact, images_of(name, number), fit, number)}
+                for number in range(subsets.get(name, 1))
+            ]
+        rows += [{"column": name, "depth": depth, **row} for row in found]
     return pd.DataFrame(rows)
+
+
+def exact_accuracy(
+    context: Context, name: str, exact: ExactKernel, images: Selection, fit: Fit, number: int
+) -> dict[str, Any]:
+    with store_folder(context.work) as work:
+        folder = work / f"{name}-depth{exact.depth}-subset{number}"
+        return accuracy_of(exact.kernel(), exact.settings, images, fit, folder=folder, tile=exact.tile)
 
 
 @study("cntk_vanilla_full")
@@ -87,33 +126,26 @@ def vanilla_kernel_on_all_images(
     label_offset: float,
     ridge: float,
     vanilla_trains_first_and_last: bool,
+    image_side: int,
     pixels: str,
     subset: str,
     train_images: int,
     test_images: int,
 ) -> pd.DataFrame:
     """The column CNTK-V of Table 1 alone, a job a depth."""
-    return kernels_on_ten_classes(
-        context,
-        cells=[" ".join(["cntk_v", *map(str, depths)])],
-        filter_size=filter_size,
-        label_offset=label_offset,
-        ridge=ridge,
-        gap_trains_first_and_last=False,
-        vanilla_trains_first_and_last=vanilla_trains_first_and_last,
+    images = select(
+        context.dataset,
+        train=train_images,
+        test=test_images,
+        side=image_side,
         pixels=pixels,
         subset=subset,
-        train_images={"all": train_images},
-        test_images={"vanilla": test_images},
-        subsets={},
+        subset_number=0,
+        seed=context.seed,
     )
-
-
-def parse_cell(cell: str) -> list[tuple[str, int]]:
-    """("cntk_v", 3) and ("cntk_v", 4) of "cntk_v 3 4"."""
-    column, *depths = cell.split()
-    if column not in COLUMNS:
-        raise UnknownName("column", column, COLUMNS)
-    if not depths or not all(depth.isdigit() for depth in depths):
-        raise TangentbenchError(f"the cell '{cell}' is not a column and its depths: write it like 'cntk_v 3 4 6'")
-    return [(column, int(depth)) for depth in depths]
+    fit = Fit(ridge, label_offset)
+    rows = []
+    for depth in tqdm(depths, desc="CNTK-V", disable=None):
+        exact = ExactKernel("flatten", depth, filter_size, vanilla_trains_first_and_last, context.threads)
+        rows.append({"column": "cntk_v", "depth": depth, **exact_accuracy(context, "cntk_v", exact, images, fit, 0)})
+    return pd.DataFrame(rows)
