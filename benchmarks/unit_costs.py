@@ -1,7 +1,7 @@
 """Measure the unit costs behind `tangentbench estimate` and write config/unit_costs.yaml.
 
-Each unit is timed on one thread in processor time, best of several, and given in core-seconds. Run it on your own machine for estimates
-that fit it: python benchmarks/unit_costs.py
+Each unit is timed on one thread in processor time, best of several, and given in core-seconds. Run it on your own
+machine for estimates that fit it: python benchmarks/unit_costs.py
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from tangentbench.theory.quadrature import expectation
 REPEATS = 7
 HEAD = """\
 # Core-seconds (or GPU-seconds) a unit of work takes, behind `tangentbench estimate`.
-# measured: written by benchmarks/unit_costs.py, processor time of one thread, best of several. derived: computed from another unit.
+# measured: written by benchmarks/unit_costs.py, processor time of one thread, best of several.
+# derived: computed from another unit.
 """
 
 
@@ -60,7 +61,7 @@ def quadrature() -> float:
 
 
 def cntk_gstep(pooling: Literal["gap", "flatten"], images: int) -> float:
-    """10^9 steps of the CNTK's recursion: a pair of positions (GAP) or a position (flatten), for a layer of an entry."""
+    """10^9 steps of the CNTK's recursion: a pair of positions (GAP) or a position (flatten), for an entry's layer."""
     side, layers = 32, 5
     first, second = np.random.default_rng(0).normal(size=(2, images, side, side, 3)).astype(np.float32)
     steps = images**2 * layers * side ** (4 if pooling == "gap" else 2)

@@ -17,7 +17,8 @@ from tangentbench.registry import Context, figure_function
 from tangentbench.studies.cntk import table1 as table1_module
 from tangentbench.studies.cntk.accuracy import Fit
 from tangentbench.studies.cntk.cells import parse_cells
-from tangentbench.studies.cntk.convergence import convergence, exact_kernel as limit_kernel
+from tangentbench.studies.cntk.convergence import convergence
+from tangentbench.studies.cntk.convergence import exact_kernel as limit_kernel
 from tangentbench.studies.cntk.images import UnfitImages, averaged_down, channel_moments, select
 from tangentbench.studies.cntk.table1 import networks_and_kernels, vanilla_kernel_on_all_images
 from tangentbench.studies.cntk.table2 import exact_against_random_features
@@ -113,7 +114,14 @@ def test_exact_kernels_learn_what_is_easy(table1):
 def test_accuracy_is_that_of_the_plain_formula(table1, four_classes):
     """f(x) = k(x)^T H^-1 Y with the labels coded -0.1 1 + e_c (section 5.1), written out in double precision."""
     images = select(
-        four_classes.dataset, train=24, test=16, side=4, pixels="standardised", subset="balanced", subset_number=0, seed=0
+        four_classes.dataset,
+        train=24,
+        test=16,
+        side=4,
+        pixels="standardised",
+        subset="balanced",
+        subset_number=0,
+        seed=0,
     )
     x_train, x_test = images.x_train.astype(np.float64), images.x_test.astype(np.float64)
     coded = np.eye(4)[images.y_train] - 0.1
@@ -163,7 +171,13 @@ def test_killed_table_goes_on_without_computing_again(four_classes, table1, tmp_
 
 
 def test_vanilla_on_all_images_is_the_column_of_table_1(four_classes, table1):
-    settings = {**KERNEL, "vanilla_trains_first_and_last": True, "depths": [3, 4], "train_images": 24, "test_images": 16}
+    settings = {
+        **KERNEL,
+        "vanilla_trains_first_and_last": True,
+        "depths": [3, 4],
+        "train_images": 24,
+        "test_images": 16,
+    }
     alone = vanilla_kernel_on_all_images(four_classes, **settings)
     column = table1[table1["column"] == "cntk_v"]
     assert alone["value"].tolist() == column["value"].tolist()

@@ -78,9 +78,7 @@ def networks_and_kernels(
 
 
 @work("cntk_vanilla_full")
-def vanilla_kernel(
-    *, depths: Sequence[int], image_side: int, train_images: int, test_images: int, **_: object
-) -> Work:
+def vanilla_kernel(*, depths: Sequence[int], image_side: int, train_images: int, test_images: int, **_: object) -> Work:
     return total([exact_kernel("flatten", depth, image_side, train_images, test_images) for depth in depths])
 
 
@@ -151,5 +149,7 @@ def convergence(
         trained = sum(layers(trained_depth, width) for width in trained_widths)
         gflop += trained_runs * train_steps * trained * (6e-9 * positions * train_images + 30e-9)
         widest = max(layers(depth, width) for depth in depths for width in widths)
-        numbers = max(numbers, images * widest, (train_images + test_images) * layers(trained_depth, max(trained_widths)))
+        numbers = max(
+            numbers, images * widest, (train_images + test_images) * layers(trained_depth, max(trained_widths))
+        )
     return Work({"dense_gflop": gflop}, DATASET_GIB + 3 * numbers * FLOAT32 / GIB)

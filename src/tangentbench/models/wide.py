@@ -59,9 +59,7 @@ class WideArchitecture:
         shapes: dict[str, Shape] = {}
         for layer in range(1, self.depth):
             window = (self.filter_size, self.filter_size)
-            shapes[f"weight_{layer}"] = (
-                (self.width, below, *window) if self.convolutional else (below, self.width)
-            )
+            shapes[f"weight_{layer}"] = (self.width, below, *window) if self.convolutional else (below, self.width)
             below = self.width
         features = height * width * self.width if self.kind == "cnn_v" else self.width
         return {**shapes, f"weight_{self.depth}": (features, self.outputs)}

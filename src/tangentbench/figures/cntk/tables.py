@@ -114,7 +114,9 @@ def draw_column(
     sizes: bool = True,
 ) -> None:
     """Ours as a line through the mean or median over seeds, with every seed as a dot; the paper's as diamonds."""
-    axis.plot(positions(list(numbers)), list(numbers.values()), "D--", color=PAPER, markersize=5, linewidth=1.0, mfc="white")
+    axis.plot(
+        positions(list(numbers)), list(numbers.values()), "D--", color=PAPER, markersize=5, linewidth=1.0, mfc="white"
+    )
     if len(rows):
         grouped = rows.groupby("depth")["value"]
         ours = grouped.median() if middle == "median" else grouped.mean()

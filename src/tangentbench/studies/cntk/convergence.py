@@ -90,7 +90,9 @@ def convergence(
             architecture = WideArchitecture(kind, trained_depth, width, image_shape(fitted), 1, filter_size, trains)
             for run in range(trained_runs):
                 errors = prediction_errors(architecture, fitted, training, run, context.seed)
-                rows.append({**row(PREDICTION_ERROR, kind, trained_depth, width, run, errors[0]), "linear_part": errors[1]})
+                rows.append(
+                    {**row(PREDICTION_ERROR, kind, trained_depth, width, run, errors[0]), "linear_part": errors[1]}
+                )
     return pd.DataFrame(rows)
 
 

@@ -109,9 +109,7 @@ def network_accuracies(
     return [row | {"train_images": len(images.y_train), "test_images": len(images.y_test)} for row in best]
 
 
-def mean_tangent_kernel(
-    kind: str, depth: int, filter_size: int, train_first_last: bool, images: np.ndarray
-) -> float:
+def mean_tangent_kernel(kind: str, depth: int, filter_size: int, train_first_last: bool, images: np.ndarray) -> float:
     """The mean of k(x, x) over a few images, the exact kernel of the infinitely wide network."""
     few = images[:: max(1, len(images) // SCALE_IMAGES)][:SCALE_IMAGES]
     values = cntk(

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from tangentbench.kernels.architecture import Pooling
 from tangentbench.registry import Context, study
-from tangentbench.studies.cntk.accuracy import Fit, store_folder, accuracy_of
+from tangentbench.studies.cntk.accuracy import Fit, accuracy_of, store_folder
 from tangentbench.studies.cntk.cells import parse_cells
 from tangentbench.studies.cntk.exact import ExactKernel
 from tangentbench.studies.cntk.images import Selection, select
@@ -66,9 +66,7 @@ def networks_and_kernels(
     image_side: images are averaged down to it.
     """
     fit = Fit(ridge, label_offset)
-    search = Search(
-        cnn_channels, cnn_steps, cnn_kappas, cnn_epochs, cnn_batch_size, cnn_loss, cnn_runs, cnn_chosen_on
-    )
+    search = Search(cnn_channels, cnn_steps, cnn_kappas, cnn_epochs, cnn_batch_size, cnn_loss, cnn_runs, cnn_chosen_on)
     trains = {"flatten": vanilla_trains_first_and_last, "gap": gap_trains_first_and_last}
 
     def images_of(name: str, number: int = 0) -> Selection:
