@@ -77,7 +77,7 @@ def as_images(images: Array) -> Tensor:
 
 @torch.no_grad()
 def gradients(nets: WideNets, slot: int, images: Tensor) -> Iterator[Tensor]:
-    """d f / d W(h) for images (B, h, w, c), flattened to (B, features), for each trained layer from the last to the first.
+    """d f / d W(h) for images (B, h, w, c), flattened to (B, features), for each trained layer, the last one first.
 
     With b(h) the derivative of f by the layer's pre-activations, d f / d W(h) sums b(h) times the patch of x(h-1) over
     the positions.

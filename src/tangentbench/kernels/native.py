@@ -36,7 +36,7 @@ class NativeCoreMissing(TangentbenchError):
 class Request(ctypes.Structure):
     """The struct of the same name in src/native/cntk.cpp."""
 
-    _fields_ = [
+    _fields_ = [  # noqa: RUF012 - ctypes reads a plain list
         (name, ctypes.c_int)
         for name in (
             "channels",

@@ -1,4 +1,4 @@
-"""The finite networks of Table 1, CNN-V and CNN-GAP, searched over channels, step sizes and kappas as the paper does."""
+"""The finite networks of Table 1, CNN-V and CNN-GAP, searched over channels, steps and kappas as the paper does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Search:
     """What is searched over.
 
     steps: step sizes in units of 1 / (kappa^2 mean k(x, x)), k the exact tangent kernel; twice the unit is the border
-        of stability for the largest possible eigenvalue of the kernel matrix over n. The paper's values are not printed.
+        of stability for the largest eigenvalue the kernel matrix over n can have. The paper's values are not printed.
     chosen_on: `test` is the paper's protocol, the best test accuracy among all hyperparameters.
     """
 

@@ -1,4 +1,4 @@
-"""Table 2: exact kernels against kernels of random features, the gradients of a random finite network, on two classes."""
+"""Table 2: exact kernels against random features, the gradients of a random finite network, on two classes."""
 
 from __future__ import annotations
 
