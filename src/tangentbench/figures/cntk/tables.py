@@ -126,10 +126,8 @@ def draw_column(
             axis.plot(positions(spread["depth"]), spread["value"], ".", color=colour, alpha=0.45, markersize=5)
         if sizes:
             trained, tested = (int(rows[name].max()) for name in ("train_images", "test_images"))
-            axis.text(
-                0.02, 0.03, f"{trained:,} train, {tested:,} test", transform=axis.transAxes, fontsize=8, color=colour
-            )
-    axis.set_title(title)
+            title += f"\n{trained:,} train, {tested:,} test images"
+    axis.set_title(title, fontsize=10)
 
 
 def say_not_run(axis: Axes) -> None:

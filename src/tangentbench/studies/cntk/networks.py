@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ CHOICES = ("test",)
 class Search:
     """What is searched over.
 
+    kappas: the standard deviation of the networks' output at initialisation; kappa is this over that of f.
     steps: step sizes in units of 1 / (kappa^2 mean k(x, x)), k the exact tangent kernel; twice the unit is the border
         of stability for the largest eigenvalue the kernel matrix over n can have. The paper's values are not printed.
     chosen_on: `test` is the paper's protocol, the best test accuracy among all hyperparameters.
@@ -69,7 +71,8 @@ def network_accuracies(
     test_targets = torch.from_numpy(fit.targets(images.y_test, images.classes)).float()
     training = Examples(torch.from_numpy(images.x_train), targets)
     test = Examples(torch.from_numpy(images.x_test), test_targets)
-    kernel_size = mean_tangent_kernel(kind, depth, filter_size, train_first_last, images.x_train)
+    setting = (depth, filter_size, train_first_last, images.x_train)
+    tangent, variance = mean_kernel(kind, "ntk", *setting), mean_kernel(kind, "nngp", *setting)
     best: list[dict[str, Any]] = []
     for channels, kappa in itertools.product(search.channels, search.kappas):
         height, width, colours = images.x_train.shape[1:]
@@ -81,11 +84,11 @@ def network_accuracies(
             recipe = Recipe(search.epochs, search.batch_size, loss=search.loss, diverging="stop")
             runs = list(range(search.runs))
             trained = train(
-                WideNets(architecture, runs, seed, kappa=kappa),
+                WideNets(architecture, runs, seed, kappa=kappa / math.sqrt(variance)),
                 training,
                 recipe,
                 runs=runs,
-                step_sizes=[step / (kappa**2 * kernel_size)] * len(runs),
+                step_sizes=[step * variance / (kappa**2 * tangent)] * len(runs),
                 seed=seed,
                 label=label,
                 evaluate={"test": test},
@@ -109,11 +112,19 @@ def network_accuracies(
     return [row | {"train_images": len(images.y_train), "test_images": len(images.y_test)} for row in best]
 
 
-def mean_tangent_kernel(kind: str, depth: int, filter_size: int, train_first_last: bool, images: np.ndarray) -> float:
-    """The mean of k(x, x) over a few images, the exact kernel of the infinitely wide network."""
+def mean_kernel(
+    kind: str, of: Literal["ntk", "nngp"], depth: int, filter_size: int, train_first_last: bool, images: np.ndarray
+) -> float:
+    """The mean of the exact k(x, x) over a few images: of the tangent kernel, or the variance of f at the start."""
     few = images[:: max(1, len(images) // SCALE_IMAGES)][:SCALE_IMAGES]
     values = cntk(
-        few, depth=depth, pooling=POOLINGS[kind], train_first_last=train_first_last, filter=filter_size, progress=False
+        few,
+        depth=depth,
+        pooling=POOLINGS[kind],
+        kind=of,
+        train_first_last=train_first_last,
+        filter=filter_size,
+        progress=False,
     )
     return float(np.diagonal(values).mean())
 
