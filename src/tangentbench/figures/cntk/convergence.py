@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -26,7 +28,7 @@ NETWORKS = {
     "cnn_v": ("convolutional", VERMILION, "s"),
     "cnn_gap": ("convolutional, pooled", GREEN, "^"),
 }
-STYLES = ("-", "--", ":", "-.")
+STYLES: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
 
 
 @figure("cntk_convergence")

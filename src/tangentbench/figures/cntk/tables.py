@@ -145,7 +145,16 @@ def finish(fig: Figure, axes: np.ndarray, *, classes: int) -> None:
         axis.set_ylabel("test accuracy, %")
     handles = [
         Line2D([], [], color="#202020", marker="o", label="ours"),
-        Line2D([], [], color=PAPER, marker="D", linestyle="--", mfc="white", linewidth=1.0, label="paper"),
+        Line2D(
+            [],
+            [],
+            color=PAPER,
+            marker="D",
+            linestyle="--",
+            mfc="white",
+            linewidth=1.0,
+            label=f"paper (CIFAR-{classes})",
+        ),
         Line2D([], [], color=CHANCE, linestyle=":", label="chance"),
     ]
     legend_outside(fig, where="below", handles=handles)
