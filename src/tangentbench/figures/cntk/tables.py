@@ -143,6 +143,7 @@ def finish(fig: Figure, axes: np.ndarray, *, classes: int) -> None:
         axis.set_xlabel("depth")
     for axis in axes[:, 0]:
         axis.set_ylabel("test accuracy, %")
+    paper = f"paper (CIFAR-{classes})"
     handles = [
         Line2D([], [], color="#202020", marker="o", label="ours"),
         Line2D(
@@ -153,7 +154,7 @@ def finish(fig: Figure, axes: np.ndarray, *, classes: int) -> None:
             linestyle="--",
             mfc="white",
             linewidth=1.0,
-            label=f"paper (CIFAR-{classes})",
+            label=paper,
         ),
         Line2D([], [], color=CHANCE, linestyle=":", label="chance"),
     ]
