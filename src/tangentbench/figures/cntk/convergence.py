@@ -45,7 +45,7 @@ def convergence(table: pd.DataFrame, artifact: Artifact) -> Figure:
     reference_slope(before, kernels)
     before.set_ylabel(r"$\|H - H^*\|_F \;/\; \|H^*\|_F$")
     before.set_title("random networks (Theorem 3.1)")
-    after.set_ylabel("distance to the kernel's prediction, relative")
+    after.set_ylabel("relative distance to the kernel")
     after.set_title("trained networks (Theorem 3.2)")
     for axis, quantity in ((before, "kernel error"), (after, "prediction error")):
         log_axis(axis, "x", base=2)
