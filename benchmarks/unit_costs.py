@@ -1,19 +1,23 @@
 """Measure the unit costs behind `tangentbench estimate` and write config/unit_costs.yaml.
 
-Each unit is timed on one thread, best of several, and given in core-seconds. Run it on your own machine for estimates
-that fit it: python benchmarks/unit_costs.py
+Each unit is timed on one thread in processor time, best of several, and given in core-seconds. Run it on your own
+machine for estimates that fit it: python benchmarks/unit_costs.py
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import yaml
 
 from tangentbench.files import written_whole
+from tangentbench.kernels import cntk
+from tangentbench.kernels.cholesky import factorise
+from tangentbench.kernels.matrix import DenseMatrix
 from tangentbench.paths import Paths, find_root
 from tangentbench.report.provenance import cpu_model
 from tangentbench.theory.quadrature import expectation
@@ -21,7 +25,8 @@ from tangentbench.theory.quadrature import expectation
 REPEATS = 7
 HEAD = """\
 # Core-seconds (or GPU-seconds) a unit of work takes, behind `tangentbench estimate`.
-# measured: written by benchmarks/unit_costs.py, one thread, best of several. derived: computed from another unit.
+# measured: written by benchmarks/unit_costs.py, processor time of one thread, best of several.
+# derived: computed from another unit.
 """
 
 
@@ -29,9 +34,9 @@ def best_seconds(task: Callable[[], object]) -> float:
     task()
     times = []
     for _ in range(REPEATS):
-        start = time.perf_counter()
+        start = time.process_time()
         task()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 
@@ -55,9 +60,42 @@ def quadrature() -> float:
     return best_seconds(lambda: expectation(lambda x: np.maximum(x, 0.0), kinks=(0.0,)))
 
 
+def cntk_gstep(pooling: Literal["gap", "flatten"], images: int) -> float:
+    """10^9 steps of the CNTK's recursion: a pair of positions (GAP) or a position (flatten), for an entry's layer."""
+    side, layers = 32, 5
+    first, second = np.random.default_rng(0).normal(size=(2, images, side, side, 3)).astype(np.float32)
+    steps = images**2 * layers * side ** (4 if pooling == "gap" else 2)
+    options: dict[str, Any] = {"depth": layers + 1, "pooling": pooling, "threads": 1, "progress": False}
+    return best_seconds(lambda: cntk(first, second, **options)) / (steps * 1e-9)
+
+
+def cholesky_gflop() -> float:
+    """A Cholesky factor in float64 in the panels of the Gram store's regression, counted as n^3 / 3."""
+    size = 1500
+    matrix = DenseMatrix(np.cov(np.random.default_rng(0).normal(size=(size, 2 * size))), symmetric=True)
+    return best_seconds(lambda: factorise(matrix, 0.0, progress=False)) / (size**3 / 3e9)
+
+
+def convolution_gflop() -> float:
+    """A 3x3 convolution of 64 channels on 32x32 images, forward and backward."""
+    batch, channels, side = 16, 64, 32
+    images = torch.randn(batch, channels, side, side, requires_grad=True)
+    weights = torch.randn(channels, channels, 3, 3, requires_grad=True)
+    gflop = 3 * 2e-9 * batch * side * side * 9 * channels * channels
+
+    def both_ways() -> None:
+        torch.nn.functional.conv2d(images, weights, padding=1).sum().backward()
+
+    return best_seconds(both_ways) / gflop
+
+
 UNITS: dict[str, tuple[Callable[[], float], str]] = {
     "dense_gflop": (batched_gflop, "a GFLOP of batched float32 matrix products"),
     "eigenvalue_gflop": (eigenvalue_gflop, "a GFLOP of symmetric eigenvalues in float64"),
+    "cntk_flatten_gstep": (lambda: cntk_gstep("flatten", 256), "10^9 layer positions of flatten CNTK entries, float32"),
+    "cntk_gap_gstep": (lambda: cntk_gstep("gap", 8), "10^9 layer pairs of positions of GAP CNTK entries, float32"),
+    "cholesky_gflop": (cholesky_gflop, "a GFLOP of a Cholesky factor in float64"),
+    "convolution_gflop": (convolution_gflop, "a GFLOP of float32 convolutions, forward and backward"),
     "gaussian_expectation": (quadrature, "one Gaussian expectation by quadrature"),
 }
 

@@ -1,0 +1,96 @@
+"""From a kernel to a test accuracy: Gram matrices in a store that a killed job takes up again, then regression."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tangentbench.errors import UnknownName
+from tangentbench.files import read_json, write_json
+from tangentbench.kernels.regression import regress
+from tangentbench.kernels.tiles import Gram, Kernel
+from tangentbench.studies.cntk.images import Labels, Selection
+
+CODINGS = ("one_hot", "sign")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How labels are coded and fitted.
+
+    coding: `one_hot` is offset 1 + e_c, a column a class (section 5.1); `sign` is one column of -1 and +1.
+    """
+
+    ridge: float
+    label_offset: float
+    coding: str = "one_hot"
+
+    def __post_init__(self) -> None:
+        if self.coding not in CODINGS:
+            raise UnknownName("label coding", self.coding, CODINGS)
+
+    def targets(self, labels: Labels, classes: int) -> NDArray[np.float64]:
+        if self.coding == "sign":
+            return np.where(labels > 0, 1.0, -1.0)[:, None]
+        return np.eye(classes)[labels] + self.label_offset
+
+    def predictions(self, scores: NDArray[np.float64]) -> Labels:
+        """Classes (n,) from scores (n, classes) or (n, 1)."""
+        found = scores[:, 0] > 0 if self.coding == "sign" else scores.argmax(axis=1)
+        return found.astype(np.int64)
+
+
+@contextmanager
+def store_folder(work: Path | None) -> Iterator[Path]:
+    """The job's own folder, or one for the moment."""
+    if work is not None:
+        yield work
+        return
+    with tempfile.TemporaryDirectory(prefix="tangentbench-") as folder:
+        yield Path(folder)
+
+
+def accuracy_of(
+    kernel: Kernel, settings: Mapping[str, Any], images: Selection, fit: Fit, *, folder: Path, tile: int
+) -> dict[str, Any]:
+    """Percent of the test images that kernel regression gets right, with what was found on the way.
+
+    Matrices lie in `folder` while they are needed; afterwards only a small record stays, from which a job that was
+    killed later goes on.
+    """
+    # the seal tells a record of these images and settings from one of others
+    train = Gram.create(folder / "train", images.x_train, kernel=settings, tile=tile)
+    test = Gram.create(folder / "test", images.x_test, images.x_train, kernel=settings, tile=tile)
+    seal = [train.identity, test.identity, repr(fit)]
+    record_file = folder / "accuracy.json"
+    if record_file.is_file():
+        stored: dict[str, Any] = read_json(record_file)
+        if stored["seal"] == seal:
+            return dict(stored["found"])
+    train.compute(kernel)
+    test.compute(kernel)
+    regression = regress(train, fit.targets(images.y_train, images.classes), test, ridge=fit.ridge, jitter="auto")
+    assert regression.scores is not None
+    right = fit.predictions(regression.scores) == images.y_test
+    found = {
+        "value": 100.0 * float(right.mean()),
+        "train_images": len(images.y_train),
+        "test_images": len(images.y_test),
+        "jitter": regression.predictor.jitter,
+        "residual": regression.predictor.residual,
+    }
+    write_json(record_file, {"seal": seal, "found": found})
+    for store in (train, test):
+        shutil.rmtree(store.folder / "tiles", ignore_errors=True)
+    log.info("%s: %.2f %% of %d test images", dict(settings), found["value"], len(right))
+    return found

@@ -1,0 +1,101 @@
+"""Which images a kernel is trained and tested on, and how their pixels are prepared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tangentbench.datasets.dataset import Dataset, Inputs
+from tangentbench.datasets.selection import some_of_each
+from tangentbench.errors import TangentbenchError, UnknownName
+
+PIXELS = ("standardised", "unit_interval")
+SUBSETS = ("balanced", "random")
+TRAIN, TEST = 0, 1
+ROWS = 4096  # images taken to double precision at a time
+
+Labels = NDArray[np.int64]
+
+
+class UnfitImages(TangentbenchError):
+    """Numbers of images that a data set cannot give."""
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Images (n, height, width, channels) to train on and to test on, with their labels (n,)."""
+
+    x_train: Inputs
+    y_train: Labels
+    x_test: Inputs
+    y_test: Labels
+    classes: int
+
+
+def select(
+    dataset: Dataset, *, train: int, test: int, side: int, pixels: str, subset: str, subset_number: int, seed: int
+) -> Selection:
+    """Random images for training, others for each `subset_number`, and for testing, the same for all.
+
+    side: images are averaged down to it.
+    pixels: `standardised` gives each channel mean 0 and variance 1 over all of the data set's training images, also
+        where only some of them are selected; `unit_interval` leaves them in [0, 1].
+    subset: `balanced` takes as many of each class, `random` any.
+    """
+    if pixels not in PIXELS:
+        raise UnknownName("way to prepare pixels", pixels, PIXELS)
+    kept_train = chosen(dataset, "train", train, subset, np.random.default_rng([seed, TRAIN, subset_number]))
+    kept_test = chosen(dataset, "test", test, subset, np.random.default_rng([seed, TEST]))
+    x_train, x_test = dataset.x_train[kept_train], dataset.x_test[kept_test]
+    if pixels == "standardised":
+        mean, spread = channel_moments(dataset.x_train)
+        x_train, x_test = (x_train - mean) / spread, (x_test - mean) / spread
+    x_train, x_test = averaged_down(x_train, side), averaged_down(x_test, side)
+    y_train, y_test = (y.astype(np.int64) for y in (dataset.y_train[kept_train], dataset.y_test[kept_test]))
+    return Selection(x_train, y_train, x_test, y_test, len(dataset.classes))
+
+
+def chosen(dataset: Dataset, split: str, count: int, subset: str, rng: np.random.Generator) -> NDArray[np.intp]:
+    labels = dataset.y_train if split == "train" else dataset.y_test
+    if count == len(labels):
+        return np.arange(count)
+    if not 0 < count < len(labels):
+        raise UnfitImages(f"{count} {split} images asked for and {dataset.name} has {len(labels)}: ask for fewer")
+    if subset == "random":
+        return np.sort(rng.permutation(len(labels))[:count])
+    if subset != "balanced":
+        raise UnknownName("kind of subset", subset, SUBSETS)
+    classes = len(dataset.classes)
+    if count % classes:
+        raise UnfitImages(f"{count} {split} images are not as many of each of {classes} classes: take a multiple")
+    try:
+        return some_of_each(labels, classes, count // classes, rng, split)
+    except ValueError as error:
+        raise UnfitImages(f"{dataset.name}: {error}") from error
+
+
+def channel_moments(images: Inputs) -> tuple[Inputs, Inputs]:
+    """Mean and standard deviation of every channel, (channels,); the deviation of a constant one counts as 1."""
+    channels = images.shape[-1]
+    total, squares = np.zeros(channels), np.zeros(channels)
+    for start in range(0, len(images), ROWS):
+        block = images[start : start + ROWS].reshape(-1, channels).astype(np.float64)
+        total += block.sum(axis=0)
+        squares += np.einsum("pc,pc->c", block, block)
+    count = images.size // channels
+    mean = total / count
+    spread = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
+    return mean.astype(np.float32), np.where(spread > 0, spread, 1.0).astype(np.float32)
+
+
+def averaged_down(images: Inputs, side: int) -> Inputs:
+    """Means over squares, (n, side, side, channels)."""
+    count, height, width, channels = images.shape
+    if (height, width) == (side, side):
+        return images
+    if side < 1 or height % side or width % side:
+        raise UnfitImages(f"images of {height} x {width} cannot be averaged down to {side}: choose a divisor")
+    squares = images.reshape(count, side, height // side, side, width // side, channels)
+    return np.ascontiguousarray(squares.mean(axis=(2, 4)), dtype=np.float32)

@@ -1,0 +1,291 @@
+"""The CNTK study: what its artifacts measure, on a few tiny images."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tangentbench.catalogue import load_catalogue
+from tangentbench.claims import evaluate
+from tangentbench.costs.cntk import exact_kernel
+from tangentbench.datasets import Dataset
+from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.kernels import cntk
+from tangentbench.paths import Paths, find_root
+from tangentbench.registry import Context, figure_function
+from tangentbench.studies.cntk import table1 as table1_module
+from tangentbench.studies.cntk.accuracy import Fit
+from tangentbench.studies.cntk.cells import parse_cells
+from tangentbench.studies.cntk.convergence import convergence
+from tangentbench.studies.cntk.convergence import exact_kernel as limit_kernel
+from tangentbench.studies.cntk.images import UnfitImages, averaged_down, channel_moments, select
+from tangentbench.studies.cntk.table1 import networks_and_kernels, vanilla_kernel_on_all_images
+from tangentbench.studies.cntk.table2 import exact_against_random_features
+
+KERNEL = {
+    "filter_size": 3,
+    "label_offset": -0.1,
+    "ridge": 0.0,
+    "image_side": 4,
+    "pixels": "standardised",
+    "subset": "balanced",
+}
+LAYERS = {"gap_trains_first_and_last": False, "vanilla_trains_first_and_last": True}
+COLUMNS1 = ("cnn_v", "cntk_v", "cntk_v_2k", "cnn_gap", "cntk_gap", "cntk_gap_2k")
+TABLE1 = {
+    **KERNEL,
+    **LAYERS,
+    "cells": ["cnn_v 3, cntk_v 3 4, cntk_v_2k 3 4", "cnn_gap 3, cntk_gap 3, cntk_gap_2k 3"],
+    "train_images": dict.fromkeys(COLUMNS1, 24) | {"cntk_v_2k": 12, "cntk_gap_2k": 12},
+    "test_images": dict.fromkeys(COLUMNS1, 16),
+    "subsets": {"cntk_v_2k": 3, "cntk_gap_2k": 2},
+    "cnn_channels": [8],
+    "cnn_steps": [0.5, 1.0],
+    "cnn_kappas": [0.5],
+    "cnn_epochs": 3,
+    "cnn_batch_size": 8,
+    "cnn_loss": "squared",
+    "cnn_runs": 2,
+    "cnn_chosen_on": "test",
+}
+TABLE2 = {
+    **KERNEL,
+    **LAYERS,
+    "cells": ["rf_v 3, cntk_v 3, rf_gap 3, cntk_gap 3"],
+    "channels": 8,
+    "draws": 3,
+    "label_coding": "one_hot",
+    "features_of": "trained_layers",
+    "train_images": {"vanilla": {"compared": 12, "all": 24}, "gap": {"compared": 12, "all": 12}},
+    "test_images": {"vanilla": 16, "gap": 16},
+    "feature_gib": 0.001,
+}
+
+
+def striped(classes: int, seed: int = 0) -> Dataset:
+    """8x8 colour images whose class is the direction of a gradient, with noise."""
+    rng = np.random.default_rng(seed)
+    across, down = np.meshgrid(np.linspace(-1, 1, 8), np.linspace(-1, 1, 8))
+
+    def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.arange(count) % classes
+        angles = 2 * np.pi * labels[:, None, None] / classes
+        pattern = np.cos(angles) * across + np.sin(angles) * down
+        images = 0.5 + 0.2 * pattern[..., None] + 0.1 * rng.normal(size=(count, 8, 8, 3))
+        return images.astype(np.float32), labels.astype(np.int64)
+
+    names = tuple(f"direction {one}" for one in range(classes))
+    return Dataset("striped", *draw(60), *draw(16), classes=names)
+
+
+@pytest.fixture(scope="module")
+def four_classes() -> Context:
+    return Context(seed=0, datasets={"striped": striped(4)})
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    return load_catalogue(Paths(find_root()))
+
+
+@pytest.fixture(scope="module")
+def table1(four_classes) -> pd.DataFrame:
+    return networks_and_kernels(four_classes, **TABLE1)
+
+
+@pytest.fixture(scope="module")
+def table2() -> pd.DataFrame:
+    return exact_against_random_features(Context(seed=0, datasets={"striped": striped(2)}), **TABLE2)
+
+
+def test_every_cell_and_seed_of_table_1_is_there(table1):
+    counts = table1.groupby(["column", "depth"]).size().to_dict()
+    runs = {"cnn_v": 2, "cntk_v": 1, "cntk_v_2k": 3, "cnn_gap": 2, "cntk_gap": 1, "cntk_gap_2k": 2}
+    assert counts == {**{(name, 3): count for name, count in runs.items()}, ("cntk_v", 4): 1, ("cntk_v_2k", 4): 3}
+    assert table1["value"].between(0, 100).all()
+
+
+def test_exact_kernels_learn_what_is_easy(table1):
+    kernels = table1[table1["column"].isin(["cntk_v", "cntk_gap"])]
+    assert (kernels["value"] > 60).all()
+
+
+def test_accuracy_is_that_of_the_plain_formula(table1, four_classes):
+    """f(x) = k(x)^T H^-1 Y with the labels coded -0.1 1 + e_c (section 5.1), written out in double precision."""
+    images = select(
+        four_classes.dataset,
+        train=24,
+        test=16,
+        side=4,
+        pixels="standardised",
+        subset="balanced",
+        subset_number=0,
+        seed=0,
+    )
+    x_train, x_test = images.x_train.astype(np.float64), images.x_test.astype(np.float64)
+    coded = np.eye(4)[images.y_train] - 0.1
+    gram = cntk(x_train, depth=4, pooling="flatten")
+    scores = cntk(x_test, x_train, depth=4, pooling="flatten") @ np.linalg.solve(gram, coded)
+    expected = 100 * np.mean(scores.argmax(axis=1) == images.y_test)
+    assert evaluate({"where": {"column": "cntk_v", "depth": 4}}, table1) == pytest.approx([expected])
+
+
+def test_best_and_last_epoch_of_networks(table1):
+    networks = table1[table1["column"].str.startswith("cnn")]
+    assert (networks["value"] >= networks["last_epoch"]).all()
+    assert networks["step"].isin([0.5, 1.0]).all()
+
+
+def test_killed_table_goes_on_without_computing_again(four_classes, table1, tmp_path: Path, monkeypatch):
+    settings = {**TABLE1, "cells": ["cntk_v_2k 3 4"]}
+    context = Context(seed=0, datasets=four_classes.datasets, work=tmp_path)
+    whole = table1_module.accuracy_of
+    calls = 0
+
+    def killed(*arguments, **options):
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return whole(*arguments, **options)
+
+    monkeypatch.setattr(table1_module, "accuracy_of", killed)
+    with pytest.raises(KeyboardInterrupt):
+        networks_and_kernels(context, **settings)
+    monkeypatch.undo()
+    assert len(list(tmp_path.glob("*/accuracy.json"))) == 2
+    assert not list(tmp_path.glob("*/*/tiles"))
+
+    def counted(*arguments, **options):
+        nonlocal calls
+        calls += 1
+        return cntk(*arguments, **options)
+
+    calls = 0
+    monkeypatch.setattr("tangentbench.studies.cntk.exact.cntk", counted)
+    resumed = networks_and_kernels(context, **settings)
+    assert calls == 4 * 2
+    expected = table1[table1["column"] == "cntk_v_2k"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(resumed, expected[resumed.columns])
+
+
+def test_vanilla_on_all_images_is_the_column_of_table_1(four_classes, table1):
+    settings = {
+        **KERNEL,
+        "vanilla_trains_first_and_last": True,
+        "depths": [3, 4],
+        "train_images": 24,
+        "test_images": 16,
+    }
+    alone = vanilla_kernel_on_all_images(four_classes, **settings)
+    column = table1[table1["column"] == "cntk_v"]
+    assert alone["value"].tolist() == column["value"].tolist()
+
+
+def test_table_2_has_draws_and_their_median(table2):
+    draws = evaluate({"where": {"column": "rf_v", "depth": 3, "quantity": "accuracy"}}, table2)
+    median = evaluate({"where": {"column": "rf_v", "depth": 3, "quantity": "median accuracy"}}, table2)
+    assert len(draws) == 3
+    assert median == [np.median(draws)]
+
+
+def test_table_2_compares_kernels_on_the_same_images(table2):
+    compared = table2[table2["images"] == "compared"]
+    assert set(compared["train_images"]) == {12}
+    exact = table2[(table2["column"] == "cntk_v") & (table2["images"] == "all")]
+    assert exact["train_images"].tolist() == [24]
+
+
+def test_sign_coding_of_two_classes():
+    fit = Fit(ridge=0.0, label_offset=-0.1, coding="sign")
+    assert fit.targets(np.array([0, 1]), 2).tolist() == [[-1.0], [1.0]]
+    assert fit.predictions(np.array([[-0.3], [0.2]])).tolist() == [0, 1]
+    with pytest.raises(UnknownName, match="coding"):
+        Fit(0.0, -0.1, "two_hot")
+
+
+@pytest.mark.parametrize("kind", ["fc", "cnn_v", "cnn_gap"])
+def test_networks_near_their_kernel_as_they_widen(four_classes, kind):
+    table = convergence(
+        four_classes,
+        architectures=[kind],
+        depths=[3],
+        filter_size=3,
+        gap_trains_first_and_last=False,
+        inputs="unit_norm",
+        image_side=4,
+        images=6,
+        widths=[16, 256],
+        runs=8,
+        trained_depth=3,
+        trained_widths=[16, 256],
+        trained_runs=3,
+        train_images=4,
+        test_images=4,
+        kappa=0.1,
+        step=0.5,
+        train_steps=100,
+        loss="squared",
+    )
+    means = table.groupby(["quantity", "width"])["value"].mean()
+    assert means["kernel error", 256] < means["kernel error", 16] / 2
+    assert means["prediction error", 256] < means["prediction error", 16]
+
+
+def test_limit_kernel_is_symmetric_and_consistent(four_classes):
+    images = four_classes.dataset.x_train[:5]
+    for kind in ("fc", "cnn_v", "cnn_gap"):
+        square = limit_kernel(kind, 3, 3, True, images, None)
+        np.testing.assert_allclose(square, limit_kernel(kind, 3, 3, True, images, images), rtol=1e-9)
+
+
+def test_subsets_differ_by_number_and_balance_classes(four_classes):
+    options = {"train": 20, "test": 8, "side": 8, "pixels": "standardised", "subset": "balanced", "seed": 0}
+    first, again, other = (select(four_classes.dataset, subset_number=number, **options) for number in (0, 0, 1))
+    assert np.bincount(first.y_train).tolist() == [5] * 4
+    np.testing.assert_array_equal(first.x_train, again.x_train)
+    assert not np.array_equal(first.x_train, other.x_train)
+    np.testing.assert_array_equal(first.x_test, other.x_test)
+
+
+def test_pixels_are_standardised_over_all_training_images(four_classes):
+    data = four_classes.dataset
+    mean, spread = channel_moments(data.x_train)
+    np.testing.assert_allclose(mean, data.x_train.mean(axis=(0, 1, 2)), rtol=1e-5)
+    np.testing.assert_allclose(spread, data.x_train.std(axis=(0, 1, 2)), rtol=1e-4)
+    np.testing.assert_array_equal(averaged_down(data.x_train, 8), data.x_train)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"train": 18}, "multiple"), ({"train": 400}, "has 60"), ({"side": 3}, "divisor"), ({"pixels": "grey"}, "pixels")],
+)
+def test_images_that_cannot_be_had(four_classes, change, message):
+    options = {"train": 20, "test": 8, "side": 8, "pixels": "standardised", "subset": "balanced", "seed": 0}
+    with pytest.raises((UnfitImages, UnknownName), match=message):
+        select(four_classes.dataset, subset_number=0, **{**options, **change})
+
+
+def test_cells():
+    assert parse_cells(["a 3 4, b 3", "b 6"], "ab") == [("a", 3), ("a", 4), ("b", 3), ("b", 6)]
+    with pytest.raises(UnknownName, match="column"):
+        parse_cells(["c 3"], "ab")
+    with pytest.raises(TangentbenchError, match="a 3 4 6"):
+        parse_cells(["a three"], "ab")
+
+
+@pytest.mark.parametrize("name", ["cntk_table1", "cntk_table2"])
+def test_tables_are_drawn(catalogue, table1, table2, name, tmp_path: Path):
+    artifact = catalogue.working_artifact(name)
+    drawn = figure_function(artifact)({"cntk_table1": table1, "cntk_table2": table2}[name], artifact)
+    assert len(drawn.axes) == {"cntk_table1": 6, "cntk_table2": 4}[name]
+    assert all(axis.lines for axis in drawn.axes)
+    drawn.savefig(tmp_path / "figure.png")
+
+
+def test_work_grows_as_entries_positions_and_layers():
+    small, deep = (exact_kernel("gap", depth, 32, 100, 50).units["cntk_gap_gstep"] for depth in (3, 5))
+    assert deep == 2 * small
+    flat = exact_kernel("flatten", 3, 32, 100, 50).units["cntk_flatten_gstep"]
+    assert small == pytest.approx(1024 * flat)
