@@ -89,6 +89,7 @@ class WideNets:
         )
         frozen = {name: shape for name, shape in shapes.items() if name not in trained}
         self.frozen = Stack(frozen, len(runs), tracked=False, dtype=dtype)
+        self.buffers = Stack({}, len(runs), tracked=False, dtype=dtype)
         with torch.no_grad():
             for slot, run in enumerate(runs):
                 generator = stream(seed, run)
@@ -102,6 +103,7 @@ class WideNets:
     def keep(self, slots: Sequence[int]) -> None:
         self.parameters.keep(slots)
         self.frozen.keep(slots)
+        self.buffers.keep(slots)
 
     def outputs(self, inputs: Tensor, training: bool = False) -> Tensor:
         """kappa f, (R, B, k), for images (R, B, height, width, channels)."""
