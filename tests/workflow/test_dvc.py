@@ -41,8 +41,7 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = copy_project(folder / "project")
     project.environment = {**AUTHOR, "DVC_NO_ANALYTICS": "1"}
     only_study(project.root / "dvc.yaml", "mine")
-    for name in (".gitignore", ".dvcignore"):
-        shutil.copy2(ROOT / name, project.root / name)
+    shutil.copy2(ROOT / ".gitignore", project.root / ".gitignore")
     do(project, "git", "init", "--quiet", ".")
     do(project, "dvc", "init", "--quiet", "--force")
     shutil.copy2(ROOT / ".dvc" / "config", project.root / ".dvc" / "config")
