@@ -18,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogFormatter, LogLocator
 
 WIDTH = 9.0
 PANEL_HEIGHT = 3.4
@@ -155,12 +155,19 @@ def distinct_handles(axes: Iterable[Axes]) -> list[Any]:
 
 
 def log_axis(axis: Axes, *which: Literal["x", "y"], base: float = 10.0) -> None:
-    """Logarithmic axes with at most eight labelled powers and silent minor ticks."""
+    """Logarithmic axes with at most eight labelled powers; minor ticks speak only where less than a decade is seen."""
     for name in which:
         scaled = {"x": axis.xaxis, "y": axis.yaxis}[name]
         {"x": axis.set_xscale, "y": axis.set_yscale}[name]("log", base=base)
         scaled.set_major_locator(LogLocator(base=base, numticks=8))
-        scaled.set_minor_formatter(NullFormatter())
+        scaled.set_minor_formatter(PlainLogFormatter(base=base, labelOnlyBase=False, minor_thresholds=(1.0, 0.4)))
+
+
+class PlainLogFormatter(LogFormatter):
+    """Labels where matplotlib would put them, written as 0.3 and not as 3e-01."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 def value_ticks(axis: Axes, which: Literal["x", "y"], values: Iterable[float]) -> None:
