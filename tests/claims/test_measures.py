@@ -160,3 +160,9 @@ def test_a_mean_across_seeds_comes_before_the_reduction() -> None:
     assert evaluate({**lowest, "across_seeds": "mean"}, table).tolist() == [8.0]
     with pytest.raises(MeasureError, match="needs 'over'"):
         evaluate({"reduce": "min", "across_seeds": "mean"}, table)
+
+
+def test_pooled_seeds_give_one_number_that_an_exception_decides() -> None:
+    table = pd.DataFrame({"seed": [0, 0, 1, 1], "rise": [0.0, 0.1, 0.0, 3.0]})
+    np.testing.assert_array_equal(evaluate({"column": "rise", "reduce": "max", "across_seeds": "pooled"}, table), [3.0])
+    np.testing.assert_array_equal(evaluate({"column": "rise", "reduce": "max"}, table), [0.1, 3.0])

@@ -23,7 +23,8 @@ def evaluate(measure: Mapping[str, Any], table: pd.DataFrame) -> np.ndarray:
 
     `where` picks rows (a list means any of its values), `column` the quantity, `reduce` and `over` make one number of
     the rows, `minus` and `divided_by` combine it with another measure of the same table, seed by seed.
-    `across_seeds: mean` averages the rows over seeds first (a curve's mean before its minimum is looked for).
+    `across_seeds: mean` averages the rows over seeds first (a curve's mean before its minimum is looked for);
+    `across_seeds: pooled` takes the rows of all seeds together (one exception decides what is said of every run).
     """
     return combined(measure, table).to_numpy(dtype=float)
 
@@ -63,7 +64,8 @@ def series(measure: Mapping[str, Any], table: pd.DataFrame) -> pd.Series:
         if over is None:
             raise MeasureError("a mean across seeds needs 'over', the column that matches their rows")
         rows = rows.groupby(over, as_index=False, sort=True)[column].mean()
-    if SEED not in rows.columns or rows[SEED].isna().all():
+    pooled = measure.get("across_seeds") == "pooled"
+    if pooled or SEED not in rows.columns or rows[SEED].isna().all():
         return pd.Series([reduce_rows(reduce, rows, column, over)])
     groups = rows.groupby(SEED, sort=True)
     by_seed = {seed: reduce_rows(reduce, group, column, over) for seed, group in groups}
