@@ -64,6 +64,14 @@ def test_closure_leaves_the_wiring_out() -> None:
     assert not reached & WIRING
 
 
+def test_a_damaged_memory_is_ignored(source: Path) -> None:
+    before = fingerprint_in(source, "tangentbench.claims")
+    (memory,) = source.glob("tangentbench/__pycache__/fingerprints-*.json")
+    assert fingerprint_in(source, "tangentbench.claims") == before
+    memory.write_text('{"half')
+    assert fingerprint_in(source, "tangentbench.claims") == before
+
+
 @pytest.mark.parametrize("room", ["studies", "figures"])
 def test_an_artifact_follows_only_the_module_that_registers_it(room: str) -> None:
     whole = {fingerprint(f"tangentbench.{room}.{study}") for study in ("npk", "conditioning")}

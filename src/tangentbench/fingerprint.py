@@ -7,63 +7,71 @@ not count. The wiring (paths, errors, registries) is left out: it cannot change 
 from __future__ import annotations
 
 import ast
+import atexit
 import hashlib
+import json
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+
+from tangentbench.errors import TangentbenchError
+from tangentbench.files import write_json
 
 PACKAGE = "tangentbench"
 PACKAGE_FOLDER = Path(__file__).resolve().parent
 NATIVE_MODULE = f"{PACKAGE}.kernels.native"
 NATIVE_FOLDER = PACKAGE_FOLDER.parent / "native"
+MEMORY = PACKAGE_FOLDER / "__pycache__" / f"fingerprints-{sys.version_info.major}.{sys.version_info.minor}.json"
+"""Facts by the sum of the source text, so that Snakemake's start does not parse the whole package again."""
 WIRING = frozenset(
     f"{PACKAGE}.{name}" for name in ("catalogue", "config", "errors", "files", "paths", "registry", "provenance")
 ) | {PACKAGE}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one module's source says."""
+
+    body: str
+    """Digest of its syntax tree."""
+    imports: tuple[str, ...]
+    """Names of this package in its import statements: modules, or things in them."""
+    registered: tuple[str, ...]
+    """Names given to decorators: @study("npk_fig6") registers npk_fig6."""
 
 
 def fingerprint(module: str) -> str:
     """Hexadecimal digest of what `module` is made of; a package stands for all its modules."""
     digest = hashlib.sha256()
     for name in sorted(closure(module)):
-        digest.update(f"{name}:{body_digest(name)};".encode())
+        digest.update(f"{name}:{facts_of(name).body};".encode())
+        if name == NATIVE_MODULE:
+            for source in sorted(NATIVE_FOLDER.glob("**/*.[ch]pp")):
+                digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def fingerprint_of(room: str, artifact: str) -> str:
     """Fingerprint of the module below `room` whose decorator registers `artifact`; of all of `room` if none does."""
     for module in (room, *modules_below(room)):
-        if source_of(module) and artifact in registered_in(module):
+        if source_of(module) and artifact in facts_of(module).registered:
             return fingerprint(module)
     return fingerprint(room)
-
-
-@cache
-def registered_in(module: str) -> frozenset[str]:
-    """The names given to decorators in `module`: @study("npk_fig6") registers npk_fig6."""
-    decorators = [
-        decorator
-        for node in ast.walk(tree_of(module))
-        if isinstance(node, ast.FunctionDef)
-        for decorator in node.decorator_list
-    ]
-    arguments = [argument for call in decorators if isinstance(call, ast.Call) for argument in call.args]
-    return frozenset(
-        argument.value
-        for argument in arguments
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-    )
 
 
 def closure(module: str) -> set[str]:
     """`module`, the modules below it, and all modules of the package they import."""
     reached: set[str] = set()
-    waiting = [name for name in (module, *modules_below(module)) if source_of(name)]
+    waiting = [module, *modules_below(module)]
     while waiting:
         name = waiting.pop()
-        if name in reached or name in WIRING:
+        if name in reached or name in WIRING or not source_of(name):
             continue
         reached.add(name)
-        waiting.extend(imports_of(name))
+        waiting.extend(facts_of(name).imports)
     return reached
 
 
@@ -82,24 +90,57 @@ def source_of(module: str) -> Path | None:
 
 
 @cache
-def tree_of(module: str) -> ast.Module:
+def facts_of(module: str) -> Facts:
     source = source_of(module)
     assert source is not None
-    return ast.parse(source.read_text(encoding="utf-8"), filename=source.name)
+    text = source.read_text(encoding="utf-8")
+    key = hashlib.sha256(text.encode()).hexdigest()
+    if key not in memory():
+        memory()[key] = read_facts(ast.parse(text, filename=source.name))
+    return memory()[key]
 
 
 @cache
-def imports_of(module: str) -> tuple[str, ...]:
+def memory() -> dict[str, Facts]:
+    """Facts of earlier runs; what is added is kept for the next one, where the package's folder can be written."""
+    known: dict[str, Facts] = {}
+    with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
+        stored = json.loads(MEMORY.read_text(encoding="utf-8")).items()
+        known = {key: Facts(one["body"], tuple(one["imports"]), tuple(one["registered"])) for key, one in stored}
+    atexit.register(remember, known, len(known))
+    return known
+
+
+def remember(known: dict[str, Facts], before: int) -> None:
+    if len(known) > before:
+        with suppress(TangentbenchError):
+            write_json(MEMORY, {key: asdict(facts) for key, facts in known.items()})
+
+
+def read_facts(tree: ast.Module) -> Facts:
+    imports, registered = imports_in(tree), registered_in(tree)
+    body = hashlib.sha256(ast.dump(without_docstrings(tree)).encode()).hexdigest()
+    return Facts(body, imports, registered)
+
+
+def imports_in(tree: ast.Module) -> tuple[str, ...]:
     found: set[str] = set()
-    for node in runtime_nodes(tree_of(module)):
+    for node in runtime_nodes(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue
-        found.update(name for name in names if name.split(".")[0] == PACKAGE and source_of(name))
+        found.update(name for name in names if name.split(".")[0] == PACKAGE)
     return tuple(sorted(found))
+
+
+def registered_in(tree: ast.Module) -> tuple[str, ...]:
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    calls = [call for function in functions for call in function.decorator_list if isinstance(call, ast.Call)]
+    arguments = [one.value for call in calls for one in call.args if isinstance(one, ast.Constant)]
+    return tuple(sorted({value for value in arguments if isinstance(value, str)}))
 
 
 def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
@@ -109,16 +150,6 @@ def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
             continue
         yield node
         yield from runtime_nodes(node)
-
-
-@cache
-def body_digest(module: str) -> str:
-    tree = tree_of(module)
-    digest = hashlib.sha256(ast.dump(without_docstrings(tree)).encode())
-    if module == NATIVE_MODULE:
-        for source in sorted(NATIVE_FOLDER.glob("**/*.[ch]pp")):
-            digest.update(source.read_bytes())
-    return digest.hexdigest()
 
 
 def without_docstrings(tree: ast.Module) -> ast.Module:
