@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import click
 
-from tangentbench.claims.decision import FAILED, STATES
+from tangentbench.claims.decision import STATES
 from tangentbench.cli.examples import examples
 from tangentbench.cli.output import (
     chosen_scale,
@@ -18,7 +16,7 @@ from tangentbench.cli.output import (
     state_text,
 )
 from tangentbench.cli.showing import spread
-from tangentbench.report.verdicts import verdicts
+from tangentbench.report.verdicts import count_states, failed, verdicts
 
 
 @click.command(
@@ -46,7 +44,7 @@ def command(
             (state_text(one.state), one.claim.artifact, one.claim.statement, spread(one.measured, one.half_width))
             for one in shown
         ]
-        counts = Counter(one.state for one in decided)
-        title = f"scale {scale}: " + ", ".join(f"{counts[state]} {state}" for state in STATES)
+        counts = count_states(decided)
+        title = f"scale {scale}: " + ", ".join(f"{count} {state}" for state, count in counts.items())
         print_table(title, ("state", "artifact", "claim", "measured"), rows)
-    context.exit(1 if any(one.state == FAILED for one in decided) else 0)
+    context.exit(1 if failed(decided) else 0)
