@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tangentbench.errors import UnknownName
-from tangentbench.kernels import native, native_layered
+from tangentbench.kernels import native_layered
 from tangentbench.kernels.architecture import InvalidKernelInput, Kind
 from tangentbench.kernels.cntk import (
     BACKENDS,
@@ -109,11 +109,7 @@ def tiles(
     """Rows, columns and values of pieces of the matrix (of its upper half where second is None)."""
     other = first if second is None else second
     side = tile_side(first)
-    pieces = [
-        (i, j)
-        for i in range(0, len(first), side)
-        for j in range(i if second is None else 0, len(other), side)
-    ]
+    pieces = [(i, j) for i in range(0, len(first), side) for j in range(i if second is None else 0, len(other), side)]
     hidden = not progress or len(pieces) == 1 or not sys.stderr.isatty()
     for i, j in tqdm(pieces, unit="tile", desc="kernel", disable=hidden):
         diagonal = second is None and i == j

@@ -36,7 +36,9 @@ def stax_layer(layer: Layer) -> Any:
     if isinstance(layer, Dense):
         return stax.Dense(layer.units, W_std=math.sqrt(layer.gain), b_std=None, parameterization="ntk")
     if isinstance(layer, Residual):
-        branches = [stax.serial(*map(stax_layer, branch)) if branch else stax.Identity() for branch in branches_of(layer)]
+        branches = [
+            stax.serial(*map(stax_layer, branch)) if branch else stax.Identity() for branch in branches_of(layer)
+        ]
         return stax.serial(stax.FanOut(2), stax.parallel(*branches), stax.FanInSum())
     return {Relu: stax.Relu, GlobalAveragePool: stax.GlobalAvgPool, Flatten: stax.Flatten}[type(layer)]()
 

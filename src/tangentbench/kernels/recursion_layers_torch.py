@@ -5,7 +5,7 @@ Covariances of all pairs of positions are held at once, (pairs, height, width, h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,9 +71,7 @@ def pairs(
     out = np.empty((len(chosen), 2))
     for start in range(0, len(chosen), at_once):
         rows, columns = (torch.as_tensor(chosen[start : start + at_once, side], device=place) for side in (0, 1))
-        known = list(
-            zip([one[rows] for one in variances[0]], [one[columns] for one in variances[1]], strict=True)
-        )
+        known = list(zip([one[rows] for one in variances[0]], [one[columns] for one in variances[1]], strict=True))
         end = run(layers, begun(first[rows], second[columns], tangent), known, None)
         assert not known, "every ReLU takes one pair of variances"
         scale = first_scale[rows.cpu().numpy()] * second_scale[columns.cpu().numpy()]
@@ -110,7 +108,7 @@ def run(
     known: list[tuple[Tensor, Tensor]] | None,
     record: Variances | None,
 ) -> Covariances:
-    """Through all layers. `record` takes down the variances of pairs of equal images, `known` gives them, first first."""
+    """Through all layers. `record` takes down the variances of pairs of equal images, `known` gives them in order."""
     for layer in layers:
         if isinstance(layer, Relu):
             state = rectified(state, known, record)
@@ -138,7 +136,7 @@ def linear(layer: Layer, state: Covariances) -> Covariances:
     return each(sum_of_both, lambda maps: filtered(maps, layer))
 
 
-def each(state: Covariances, change) -> Covariances:  # type: ignore[no-untyped-def]
+def each(state: Covariances, change: Callable[[Tensor], Tensor]) -> Covariances:
     return replace(state, sigma=change(state.sigma), theta=change(state.theta) if state.theta.dim() else state.theta)
 
 
@@ -147,9 +145,7 @@ def equal_positions(maps: Tensor) -> Tensor:
     return maps.diagonal(dim1=1, dim2=3).diagonal(dim1=1, dim2=2)
 
 
-def rectified(
-    state: Covariances, known: list[tuple[Tensor, Tensor]] | None, record: Variances | None
-) -> Covariances:
+def rectified(state: Covariances, known: list[tuple[Tensor, Tensor]] | None, record: Variances | None) -> Covariances:
     if record is not None:
         record.add(state)
         own = record.maps[-1]
