@@ -10,6 +10,7 @@
 
 #include "exponential.hpp"
 #include "sparse.hpp"
+#include "transpose.hpp"
 
 namespace {
 
@@ -134,8 +135,7 @@ private:
     void forward_layer(const Layer<V>& layer, int number, const T* below, T* above) {
         if (number > 0 || !is_sparse()) return layer.forward(below, above, batch);
         sparse_forward(layer, sparse, rows, row);
-        for (int b = 0; b < count; ++b)
-            for (int n = 0; n < layer.out; ++n) above[std::size_t(n) * batch + b] = rows[b * row + n];
+        transpose<V>(rows, row, batch, layer.out, above, batch);
     }
 
     void forward() {
@@ -145,8 +145,7 @@ private:
             T* const z = activations[layer];
             if (!gated()) {
                 forward_layer(values[layer], layer, below, z);
-                // not z > 0 ? z : 0, which would hide a NaN
-                for (std::size_t at = 0; at < size; ++at) z[at] = z[at] <= 0 ? T(0) : z[at];
+                rectify(z, size);
                 continue;
             }
             forward_gates(layer);
@@ -166,12 +165,25 @@ private:
         T* const gate = gates[layer];
         forward_layer(features[layer], layer, layer == 0 ? inputs : feature_signals[layer - 1], signal);
         if (plan.gates == frozen_hard) {
-            for (std::size_t at = 0; at < size; ++at) gate[at] = signal[at] > 0 ? T(1) : T(0);
+            for (std::size_t at = 0; at < size; at += V::lanes)
+                V::store(gate + at, where_positive(signal + at, V::all(1)));
         } else {
             const T beta = T(plan.beta), height = T(plan.height);
             for (std::size_t at = 0; at < size; ++at) gate[at] = height / (T(1) + exponential(-beta * signal[at]));
         }
-        for (std::size_t at = 0; at < size; ++at) signal[at] = signal[at] <= 0 ? T(0) : signal[at];
+        rectify(signal, size);
+    }
+
+    // In vectors, because a branch that goes either way half of the time costs more than the products. The order of
+    // the two operands lets a NaN through.
+    static void rectify(T* signal, std::size_t size) {
+        for (std::size_t at = 0; at < size; at += V::lanes)
+            V::store(signal + at, V::max(V::all(0), V::load(signal + at)));
+    }
+
+    // What lies where `signal` is positive, zero elsewhere.
+    TB_INLINE V where_positive(const T* signal, const V& what) {
+        return V::select_negative(V::sub(V::all(0), V::load(signal)), what, V::all(0));
     }
 
     // Fills `errors`, the gradient of the mean loss by the outputs, zero beyond the examples.
@@ -228,10 +240,7 @@ private:
     }
 
     void learn(Layer<V>& layer, int number, const Update<V>& update, const T* below, const T* above) {
-        for (int b = 0; b < count; ++b) {
-            for (int n = 0; n < layer.out; ++n) rows[b * row + n] = above[std::size_t(n) * batch + b];
-            for (int n = layer.out; n < layer.padded; ++n) rows[b * row + n] = 0;
-        }
+        transpose<V>(above, batch, layer.out, batch, rows, row);
         if (plan.biases) layer.template learn_bias<R>(update, rows, row, count);
         if (number == 0 && is_sparse()) return sparse_learn<R>(layer, update, sparse, rows, row);
         layer.template learn<R>(update, below, batch, rows, row, count);
@@ -259,7 +268,8 @@ private:
         const std::size_t size = std::size_t(plan.widths[layer + 1]) * batch, part = size / plan.padding;
         if (!gated()) {
             const T* const z = activations[layer];
-            for (std::size_t at = 0; at < size; ++at) errors[at] = z[at] > 0 ? errors_below[at] : T(0);
+            for (std::size_t at = 0; at < size; at += V::lanes)
+                V::store(errors + at, where_positive(z + at, V::load(errors_below + at)));
             return;
         }
         const T* const gate = gates[layer];
@@ -268,12 +278,16 @@ private:
         if (!learns_features()) return;
         const T* const q = pre_activations[layer];
         const T* const signal = feature_signals[layer];
-        const T beta = T(plan.beta), inverse_height = T(1 / plan.height);
-        for (std::size_t at = 0; at < part; ++at) {
-            T by_gate = 0;
-            for (std::size_t copy = 0; copy < size; copy += part) by_gate += errors_below[copy + at] * q[copy + at];
-            const T of_signal = errors_of_features && signal[at] > 0 ? feature_errors_below[at] : T(0);
-            feature_errors[at] = by_gate * beta * gate[at] * (T(1) - gate[at] * inverse_height) + of_signal;
+        const V beta = V::all(T(plan.beta)), inverse_height = V::all(T(1 / plan.height));
+        for (std::size_t at = 0; at < part; at += V::lanes) {
+            V by_gate = V::all(0);
+            for (std::size_t copy = 0; copy < size; copy += part)
+                by_gate = V::fma(V::load(errors_below + copy + at), V::load(q + copy + at), by_gate);
+            const V g = V::load(gate + at);
+            const V slope = V::mul(V::mul(beta, g), V::fnma(g, inverse_height, V::all(1)));
+            const V of_signal =
+                errors_of_features ? where_positive(signal + at, V::load(feature_errors_below + at)) : V::all(0);
+            V::store(feature_errors + at, V::fma(by_gate, slope, of_signal));
         }
     }
 };
