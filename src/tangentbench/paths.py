@@ -111,3 +111,7 @@ class Paths:
     def work(self, scale: str, study: str, artifact: str, part: str) -> Path:
         """A folder a study may keep checkpoints in; it outlives a killed job and is removed after a finished one."""
         return self.study(scale, study) / "work" / artifact / part
+
+    def part_lock(self, scale: str, study: str, artifact: str, part: str) -> Path:
+        """Held by the process that computes a part."""
+        return self.study(scale, study) / "work" / artifact / f"{part}.lock"

@@ -18,7 +18,8 @@ rule measure:
         seed=wiring.settings["seed"],
     shell:
         "python -m tangentbench.jobs measure {wildcards.artifact} '{wildcards.part}'"
-        " --scale {wildcards.scale} --seed {params.seed} --threads {threads} --log {log}"
+        " --scale {wildcards.scale} --seed {params.seed} --threads {threads}"
+        " --code {params.code} --log {log}"
 
 
 rule table:
