@@ -54,12 +54,22 @@ def job(function: Callable[..., None]) -> click.Command:
     return jobs.command(function.__name__)(logged)
 
 
+class LogFile(logging.FileHandler):
+    """A log on a full disk must not bury what the terminal says."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, mode="w", encoding="utf-8")
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
 def start_log(file: Path | None) -> None:
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if file is not None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            handlers.append(logging.FileHandler(file, mode="w", encoding="utf-8"))
+            handlers.append(LogFile(file))
         except OSError as error:
             raise SystemExit(f"tangentbench: error: {cannot_write(file, error)}") from error
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", handlers=handlers, force=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import struct
 import zipfile
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 
 from tangentbench.files import written_whole
 
-KEY = "key"
+LABEL = "label"
 DAMAGED = (
     OSError,
     ValueError,
     KeyError,
+    TypeError,
     EOFError,
     zipfile.BadZipFile,
     zlib.error,
@@ -34,22 +36,24 @@ log = logging.getLogger(__name__)
 
 def save_arrays(path: Path, key: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write the arrays; `key` says of which training they are."""
-    fields: dict[str, Any] = {KEY: np.array(key), **arrays}
+    # the archive's members carry their checksums; that all of them are there must be said too
+    label = json.dumps({"key": key, "names": sorted(arrays)})
+    fields: dict[str, Any] = {LABEL: np.array(label), **arrays}
     with written_whole(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, **fields)
 
 
 def load_arrays(path: Path, key: str) -> dict[str, NDArray[Any]] | None:
-    """The arrays of this training; None where there is no file or one of another training.
+    """The arrays of this training, as they were saved; None where there is no file or one of another training.
 
-    Every member of the archive carries its checksum, so what is returned is what was saved; a damaged file is ignored
-    with a warning.
+    A damaged file is ignored with a warning.
     """
     try:
         with np.load(path, allow_pickle=False) as stored:
-            if str(stored[KEY]) != key:
+            label = json.loads(str(stored[LABEL]))
+            if label["key"] != key:
                 return None
-            return {name: stored[name] for name in stored if name != KEY}
+            return {name: stored[name] for name in label["names"]}
     except FileNotFoundError:
         return None
     except DAMAGED as error:
