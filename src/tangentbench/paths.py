@@ -54,6 +54,10 @@ class Paths:
         return self.config / "datasets.yaml"
 
     @property
+    def grams(self) -> Path:
+        return self.config / "grams.yaml"
+
+    @property
     def unit_costs(self) -> Path:
         return self.config / "unit_costs.yaml"
 
@@ -115,3 +119,11 @@ class Paths:
     def part_lock(self, scale: str, study: str, artifact: str, part: str) -> Path:
         """Held by the process that computes a part."""
         return self.study(scale, study) / "work" / artifact / f"{part}.lock"
+
+    def gram_inputs(self, scale: str, inputs: str, matrix: str) -> Path:
+        """Prepared images as one plain array that every tile's job maps."""
+        return self.scale(scale) / "gram_inputs" / inputs / f"{matrix}.npy"
+
+    def gram(self, scale: str, owner: str, name: str) -> Path:
+        """The stores `train` and `test` of one planned kernel."""
+        return self.scale(scale) / "grams" / owner / name

@@ -29,8 +29,8 @@ def test_files_from_the_future(undisturbed: Project, tmp_path: Path) -> None:
     picture.unlink()
     done = copy.snakemake("trial")
     assert_succeeds(done)
-    assert "rule figure" in done.stdout
-    assert "rule measure" not in done.stdout
+    assert "rule figure" in done.stderr
+    assert "rule measure" not in done.stderr
     assert picture.read_bytes() == before
     assert "Nothing to be done" in copy.snakemake("--dry-run", "trial").stdout
 
@@ -43,7 +43,9 @@ def test_clock_set_back_between_two_halves_of_a_job(trial: Project, undisturbed:
     half.write_text(whole.replace("    time.sleep(pause)\n", '    assert step != "epoch 21"\n'))
     environment = {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
     assert trial.run("faketime", "2031-01-01 12:00:00", *job("trial_training"), **environment).returncode != 0
-    assert (work(trial, "trial_training") / "training.npz").stat().st_mtime > time.time()
+    # faketime leaves the times of files alone
+    future = time.time() + 5 * 365 * DAY
+    os.utime(work(trial, "trial_training") / "training.npz", (future, future))
     half.write_text(whole.replace("    time.sleep(pause)\n", '    assert step != "epoch 20"\n'))
     assert_succeeds(trial.run("faketime", "1999-01-01 12:00:00", *job("trial_training"), **environment))
     record = json.loads(part(trial, "trial_training", "json").read_text())
