@@ -62,6 +62,10 @@ class Paths:
         return self.config / "unit_costs.yaml"
 
     @property
+    def cluster(self) -> Path:
+        return self.config / "cluster.yaml"
+
+    @property
     def data(self) -> Path:
         return self.root / "data"
 

@@ -10,9 +10,12 @@ rule measure:
         provenance="results/{scale}/{study}/parts/{artifact}/{part}.json",
     log:
         "logs/{scale}/{study}/{artifact}/{part}.log",
-    conda:
-        "../../envs/tangentbench.yaml"
-    threads: lambda wildcards: wiring.threads(wildcards.artifact)
+    group:
+        wiring.part_group
+    resources:
+        mem_mb=wiring.part_memory,
+        runtime=wiring.part_minutes,
+        gpu=wiring.part_gpus,
     params:
         settings=lambda wildcards: wiring.part_settings(
             wildcards.artifact, wildcards.scale, wildcards.part
