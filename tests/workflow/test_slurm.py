@@ -1,4 +1,4 @@
-"""A Gram matrix of 16 tiles through a real Slurm: a submission is killed on the way, the bytes are those of one machine."""
+"""A Gram matrix of 16 tiles through a real Slurm: one submission is killed, the bytes are those of one machine."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (project.root / "config/grams.yaml").write_text(GRAMS)
     paths = Paths(project.root)
     save_dataset(
-        prepare("photographs", paths, seed=0, progress=False),
+        prepare("photographs", paths, mirror=None, seed=0, progress=False),
         paths.dataset("photographs"),
         paths.dataset_provenance("photographs"),
     )
