@@ -52,6 +52,9 @@ rule gram_tile:
         "logs/{scale}/grams/{gram}/{kernel}/{matrix}/{tile}.log",
     group:
         wiring.tile_group
+    conda:
+        "../../envs/tangentbench.yaml"
+    threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
     resources:
         mem_mb=wiring.tile_memory,
         runtime=wiring.tile_minutes,

@@ -12,6 +12,9 @@ rule measure:
         "logs/{scale}/{study}/{artifact}/{part}.log",
     group:
         wiring.part_group
+    conda:
+        "../../envs/tangentbench.yaml"
+    threads: lambda wildcards: wiring.threads(wildcards.artifact)
     resources:
         mem_mb=wiring.part_memory,
         runtime=wiring.part_minutes,
