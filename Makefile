@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: all setup figures test lint format bench costs docs lock clean help
+.PHONY: all setup figures pull test lint format bench costs docs lock clean help
 
 all: setup ## build the whole suite at SCALE (quick) and say where the gallery is
 	tangentbench run all --scale $(SCALE) --cores $(CORES)
@@ -35,6 +35,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 figures: setup ## build one artifact or study: make figures FIG=npk_fig6 SCALE=cpu
 	tangentbench run $(FIG) --scale $(SCALE) --cores $(CORES)
+
+pull: setup ## fetch shared results from the DVC remote; then there is nothing left to build
+	tangentbench pull --scale $(SCALE)
 
 test: setup ## run every test (TESTS=tests/theory for some)
 	python -m pytest $(TESTS)

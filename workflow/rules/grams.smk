@@ -50,9 +50,14 @@ rule gram_tile:
         "results/{scale}/grams/{gram}/{kernel}/{matrix}/tiles/{tile}.npy",
     log:
         "logs/{scale}/grams/{gram}/{kernel}/{matrix}/{tile}.log",
+    group:
+        wiring.tile_group
     conda:
         "../../envs/tangentbench.yaml"
     threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
+    resources:
+        mem_mb=wiring.tile_memory,
+        runtime=wiring.tile_minutes,
     params:
         code=wiring.module_code("tangentbench.kernels.named"),
     shell:
@@ -75,6 +80,9 @@ rule gram_certificate:
     conda:
         "../../envs/tangentbench.yaml"
     threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
+    resources:
+        mem_mb=wiring.certificate_memory,
+        runtime=wiring.certificate_minutes,
     params:
         code=wiring.module_code("tangentbench.kernels.certificate"),
     shell:
