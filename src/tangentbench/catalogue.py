@@ -93,8 +93,8 @@ class Artifact:
     def parts_at(self, scale: str) -> dict[str, dict[str, Any]]:
         """The independent jobs of one scale: a part's name and its settings.
 
-        The settings named in `split` (the scale's own, where it has one) hold lists; each part gets one element of each, again as a list, so that the
-        study function sees the same kind of settings whether split or whole.
+        The settings named in `split` (the scale's own, where it has one) hold lists; each part gets one element of
+        each, again as a list, so that the study function sees the same kind of settings whether split or whole.
         """
         settings = self.settings_at(scale)
         split = self.split_at(scale)

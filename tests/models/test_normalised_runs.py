@@ -56,7 +56,9 @@ def test_outputs_gradients_and_moments_are_those_of_each_network(kind, normalisa
         torch.testing.assert_close(represented, one.representation(inputs[run]).detach(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "normalisation"), [("fc", "batch_norm"), ("resnet", "batch_norm"), ("resnet", "fixup")])
+@pytest.mark.parametrize(
+    ("kind", "normalisation"), [("fc", "batch_norm"), ("resnet", "batch_norm"), ("resnet", "fixup")]
+)
 def test_fewer_runs_go_on_as_before(kind, normalisation):
     nets = draw_runs(architecture(kind, normalisation), range(RUNS), 0)
     inputs, _ = batch()

@@ -1,4 +1,4 @@
-"""Crops and flips: every result is a window of the padded image or its mirror image, and the generator decides which."""
+"""Crops and flips: every result is a window of the padded image or its mirror image; the generator decides which."""
 
 import torch
 

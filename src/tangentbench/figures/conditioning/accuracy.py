@@ -40,12 +40,11 @@ def accuracies(table: pd.DataFrame, artifact: Artifact) -> Figure:
             axis.set_xlabel(EPOCH)
         row[0].set_ylabel("accuracy (%)")
     names = list(dict.fromkeys(table["normalisation"]))
-    steps = chosen_steps(table)
-    handles = []
-    for name in names:
-        label, colour = NORMALISATIONS[name]
-        handles.append(Line2D([], [], color=colour, label=f"{label} (step {steps[name]})"))
-    legend_outside(fig, where="below", handles=handles)
+    handles = [
+        Line2D([], [], color=NORMALISATIONS[name][1], label=f"{NORMALISATIONS[name][0]}, {steps_of(table, name)}")
+        for name in names
+    ]
+    legend_outside(fig, where="below", columns=1, handles=handles)
     return fig
 
 
@@ -56,11 +55,16 @@ def draw_accuracies(axis: Axes, rows: pd.DataFrame) -> None:
             mean_and_range(axis, own, EPOCH, colour=colour, label=None)
 
 
-def chosen_steps(table: pd.DataFrame) -> dict[str, str]:
-    """The step of each normalisation; several where its networks have different ones."""
-    runs = table.dropna(subset=["seed"])
-    steps = runs.groupby("normalisation", sort=False)["step_size"].unique()
-    return {str(name): ", ".join(f"{step:g}" for step in values) for name, values in steps.items()}
+def steps_of(table: pd.DataFrame, normalisation: str) -> str:
+    """The first step sizes of its runs, once where all networks have the same."""
+    runs = of(table, normalisation=normalisation).dropna(subset=["seed"])
+    by_depth = {
+        str(network).rsplit("_", 1)[1]: f"{step:g}"
+        for network, step in runs.groupby("network", sort=False)["step_size"].first().items()
+    }
+    if len(set(by_depth.values())) == 1:
+        return f"step {next(iter(by_depth.values()))}"
+    return "step " + ", ".join(f"{step} (depth {depth})" for depth, step in by_depth.items())
 
 
 def title_of(network: str) -> str:

@@ -67,10 +67,11 @@ def accuracies(
 ) -> pd.DataFrame:
     """A row a `network` (fc_32, resnet_110), `normalisation`, `seed`, `epoch` and `quantity`.
 
-    Quantities of an epoch: train and test accuracy in percent, train loss, mean dot product (also before training, epoch
-    0). Of a run: `last test accuracy`, `best test accuracy` (over the epochs), `last train accuracy`, `epochs to level`
-    (until the train accuracy reaches `train_level` percent) and `rank correlation` of dot product and test accuracy over
-    the epochs. Of the step's choice: `validation accuracy` for every step tried, `chosen` marks the one taken.
+    Quantities of an epoch: train and test accuracy in percent, train loss, mean dot product (also before training,
+    epoch 0). Of a run: `last test accuracy`, `best test accuracy` (over the epochs), `last train accuracy`,
+    `epochs to level` (until the train accuracy reaches `train_level` percent) and `rank correlation` of dot product and
+    test accuracy over the epochs. Of the step's choice: `validation accuracy` for every step tried, `chosen` marks the
+    one taken.
 
     A training that a table of `context.tables` holds already, with the same settings to the last, is taken from there.
     """
@@ -158,8 +159,15 @@ def of_run(curves: pd.DataFrame, train_level: float, chance: float) -> dict[str,
         "best test accuracy": float(test.max()),
         "last train accuracy": float(train[-1]),
         "epochs to level": epochs_to_reach(train, train_level, chance),
-        "rank correlation": float(trained[TEST_ACCURACY].corr(trained[DOT_PRODUCT], method="spearman")),
+        "rank correlation": rank_correlation(trained[TEST_ACCURACY], trained[DOT_PRODUCT]),
     }
+
+
+def rank_correlation(one: pd.Series, other: pd.Series) -> float:
+    """Spearman's; not a number where one of them never changes."""
+    if min(one.nunique(), other.nunique()) < 2:
+        return float("nan")
+    return float(one.corr(other, method="spearman"))
 
 
 RUN_QUANTITIES = (

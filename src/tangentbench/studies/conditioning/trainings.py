@@ -85,9 +85,7 @@ class Training:
             frames.append(history_rows(trained).assign(step_size=step))
         table = pd.concat(frames, ignore_index=True)
         about = self.architecture
-        return table.assign(
-            network=f"{about.kind}_{about.depth}", normalisation=about.normalisation, training=self.key
-        )
+        return table.assign(network=f"{about.kind}_{about.depth}", normalisation=about.normalisation, training=self.key)
 
     def groups(self, runs: list[int]) -> list[list[int]]:
         """The runs in batches that fit memory."""
@@ -178,9 +176,10 @@ def history_rows(trained: Trained) -> pd.DataFrame:
 
 
 def epochs_to_reach(accuracies: np.ndarray, level: float, chance: float) -> float:
-    """Epochs until the train accuracy (percent, after epochs 1, 2, ...) first reaches `level`, between two epochs on a line.
+    """Epochs until the train accuracy (percent, after epochs 1, 2, ...) first reaches `level`.
 
-    It starts at `chance`. A run that never gets there counts with one epoch more than it had.
+    Between two epochs it runs on a line, and it starts at `chance`. A run that never gets there counts with one epoch
+    more than it had.
     """
     above = np.flatnonzero(accuracies >= level)
     if not len(above):
