@@ -87,6 +87,11 @@ class Artifact:
         """The settings that are cut into jobs; a scale of small jobs may cut less."""
         return tuple(self.scales[scale].get("split", self.split))
 
+    def gram_tiles_at(self, scale: str) -> Mapping[str, int]:
+        """Images a side of a tile, for each kind of kernel whose matrices are computed tile by tile, a job each."""
+        tiles: Mapping[str, int] = self.scales[scale].get("gram_tiles", {})
+        return tiles
+
     def note_at(self, scale: str) -> str:
         return str(self.scales[scale].get("note", ""))
 

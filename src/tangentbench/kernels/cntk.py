@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -21,8 +22,9 @@ from tangentbench.errors import UnknownName
 from tangentbench.kernels import native
 from tangentbench.kernels.architecture import Architecture, InvalidKernelInput, Kind, Pooling
 
-Backend = Literal["auto", "native", "torch", "neural-tangents"]
-BACKENDS = ("auto", "native", "torch", "neural-tangents")
+Backend = Literal["auto", "native", "triton", "torch", "neural-tangents"]
+BACKENDS = ("auto", "native", "triton", "torch", "neural-tangents")
+NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 TILE_LIMIT = 256
 TILE_TABLE_BYTES = 128 << 20
@@ -54,7 +56,8 @@ def cntk(
     dtype: of the computation and the result; None is float64 for float64 images and float32 for all others. float32
         is good to 1e-6 on standardised images; where almost all patches look alike (raw photographs of the sky) and
         depth passes 20, angles sink into its rounding and 1e-4 is left: ask for float64 there.
-    backend: "auto" is the native core, or torch where it was not built; "neural-tangents" is slow and independent.
+    backend: "auto" is CUDA where there is a device ("triton", or "torch" for images over 64 x 64), else the native
+        core, or torch where it was not built; "neural-tangents" is slow and independent.
     threads: of the native core; None is every core this process may use (OMP_NUM_THREADS if that is less).
 
     Example:
@@ -69,7 +72,7 @@ def cntk(
         raise InvalidKernelInput(
             f"images of x1 are {describe_shape(first)} and images of x2 {describe_shape(second)}: they must agree"
         )
-    chosen = chosen_backend(backend)
+    chosen = chosen_backend(backend, first.shape[2:])
     count = thread_count(threads)
     out = np.empty((len(first), len(first if second is None else second)), precision)
     with np.errstate(over="ignore"):
@@ -123,11 +126,16 @@ def describe_shape(images: np.ndarray) -> str:
     return f"{height} x {width} with {channels} channel{'s' if channels != 1 else ''}"
 
 
-def chosen_backend(backend: str) -> str:
+def chosen_backend(backend: str, size: tuple[int, ...] = (32, 32)) -> str:
+    """The backend that computes images of this height and width."""
     if backend not in BACKENDS:
         raise UnknownName("backend", str(backend), BACKENDS)
     if backend != "auto":
         return backend
+    if cuda_usable():
+        from tangentbench.kernels import recursion_triton
+
+        return "triton" if recursion_triton.installed() and recursion_triton.fits(*size) else "torch"
     if native.available():
         return "native"
     warnings.warn(
@@ -137,6 +145,15 @@ def chosen_backend(backend: str) -> str:
         stacklevel=3,
     )
     return "torch"
+
+
+def cuda_usable() -> bool:
+    """Whether there is a CUDA device. Without Nvidia's driver the answer costs no import of torch."""
+    if not NVIDIA_DRIVER.exists():
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
 def thread_count(threads: int | None) -> int:
@@ -195,6 +212,10 @@ def tile(
         if second is not None and wasted_lanes(second) * len(first) > wasted_lanes(first) * len(second):
             return native.rectangle(second, first, architecture, threads).T
         return native.rectangle(first, second, architecture, threads)
+    if backend == "triton":
+        from tangentbench.kernels import recursion_triton
+
+        return recursion_triton.rectangle(first, second, architecture)
     other = first if second is None else second
     if backend == "torch":
         from tangentbench.kernels import recursion_torch
