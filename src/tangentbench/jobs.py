@@ -171,7 +171,7 @@ def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: 
     function = study_function(artifact)
     check_settings(function, settings, paths.catalogue / f"{artifact.study}.yaml", name)
     limit_torch_threads(threads)
-    used = {one: catalogue.artifact(one) for one in artifact.uses}
+    used = {one: catalogue.artifact(one) for one in artifact.uses_at(scale)}
     table_files = {one: paths.table(scale, used[one].study, one) for one in used}
     dataset_files = {one: paths.dataset(one) for one in artifact.datasets_at(scale)}
     plans = part_plans(artifact, scale, part)

@@ -34,6 +34,15 @@ class Examples:
             yield inputs.expand(runs, *inputs.shape), labels.expand(runs, *labels.shape)
 
 
+def held_out(examples: Examples, count: int, seed: int) -> tuple[Examples, Examples]:
+    """Examples without `count` random ones, and these."""
+    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed))
+    held, kept = order[:count], order[count:].sort().values
+    return Examples(examples.inputs[kept], examples.labels[kept]), Examples(
+        examples.inputs[held], examples.labels[held]
+    )
+
+
 def shuffled(runs: Sequence[int], seed: int, epoch: int, count: int) -> Tensor:
     """The order (R, n) of each run's epoch: a function of (seed, run, epoch) alone, so that nothing need be stored."""
     return torch.stack([torch.randperm(count, generator=stream(seed, run, ORDER, epoch)) for run in runs])

@@ -21,7 +21,7 @@ from tangentbench.models.stacked import Stack
 from tangentbench.training.compiled import BLOCK_STEPS, CompiledSteps, knows
 from tangentbench.training.examples import Augment, Batches, Examples, shuffled
 from tangentbench.training.losses import LOSSES, hits
-from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay
+from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay, StepDrops
 from tangentbench.training.progress_file import ProgressFile
 
 NEVER = 1.01
@@ -51,7 +51,7 @@ class Recipe:
     batch_size: int = 32
     loss: str = "cross_entropy"
     optimiser: Optimiser = field(default_factory=Optimiser)
-    schedule: StepDecay = field(default_factory=StepDecay)
+    schedule: StepDecay | StepDrops = field(default_factory=StepDecay)
     stop_at_train_accuracy: float = NEVER
     """A run ends after the epoch whose train accuracy (counted while training, as Keras does) reaches this."""
     snapshot_epochs: tuple[int, ...] = ()

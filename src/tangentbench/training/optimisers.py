@@ -45,6 +45,18 @@ class StepDecay:
         return self.factor ** ((epoch - 1) // self.every) if self.every else 1.0
 
 
+@dataclass(frozen=True)
+class StepDrops:
+    """The step times `factor` after each of the epochs `after`."""
+
+    after: tuple[int, ...]
+    factor: float = 0.1
+
+    def __call__(self, epoch: int) -> float:
+        """The factor during `epoch`, counted from 1."""
+        return self.factor ** sum(epoch > end for end in self.after)
+
+
 def sgd(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
     return torch.optim.SGD(rows, lr=0.0, momentum=optimiser.momentum, weight_decay=optimiser.weight_decay, fused=True)
 
