@@ -13,13 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tangentbench.errors import UnknownName
 from tangentbench.models.weight_laws import WeightLaw, draw_weights
-from tangentbench.training.losses import cross_entropy
 
 PARAMETRISATIONS: Mapping[str, Callable[[int], tuple[float, float]]] = {
     "maximal_update": lambda width: (1.0 / width, float(width)),
@@ -34,7 +32,7 @@ class Span:
     """Inputs (N, d) in an orthonormal basis of what they span: `inputs` (N, r), `basis` (d, r), r at most N and d.
 
     Gradient descent, also with momentum, moves the first layer inside the span only, and what lies outside never
-    reaches a hidden unit. With ten images of 48 numbers the trained first layer shrinks to 10 rows, with the same losses.
+    reaches a hidden unit. With ten images of 48 numbers the trained first layer shrinks to 10 rows, losses unchanged.
     """
 
     inputs: Tensor
@@ -85,13 +83,10 @@ class ShallowNets:
         """(R, B, k)."""
         return torch.bmm(self.hidden(inputs)[-1], self.last.mT).mul_(self.output_scale)
 
-    def losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        """The mean cross-entropy of each network, (R,)."""
-        return cross_entropy(self.outputs(inputs), labels.expand(len(self.last), -1))
-
     def readout_norms(self) -> Tensor:
         """The Frobenius norm of V over sqrt(n), a scalar that has a limit, (R,)."""
-        return torch.linalg.vector_norm(self.last, dim=(1, 2)) * self.width**-0.5
+        norms: Tensor = torch.linalg.vector_norm(self.last, dim=(1, 2))
+        return norms.mul_(self.width**-0.5)
 
     def descend(self, inputs: Tensor, targets: Tensor, step: float, momentum: float) -> None:
         """One step on the mean cross-entropy with torch's momentum: m <- momentum m + g, w <- w - step m.
@@ -141,39 +136,3 @@ def draw(
 def bytes_a_network(span: Span, classes: int, width: int, hidden_layers: int) -> int:
     """Of weights and momenta."""
     return 8 * width * (span.inputs.shape[1] + classes + (hidden_layers - 1) * width)
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How an ensemble is trained and when it is looked at."""
-
-    epochs: tuple[int, ...]
-    """After how many epochs, ascending."""
-    batch: int
-    step: float
-    momentum: float
-
-
-def train(
-    nets: ShallowNets, span: Span, labels: Tensor, classes: int, schedule: Schedule, orders: Callable[[int], Tensor]
-) -> dict[str, np.ndarray]:
-    """Train loss on all inputs and readout norm of every network after the given epochs, each (epochs, R).
-
-    `orders` gives the order of the examples in an epoch, the same for all networks; it is not asked for where all
-    examples are one batch.
-    """
-    targets = torch.nn.functional.one_hot(labels, classes).to(span.inputs.dtype)
-    losses, norms = [], []
-    count = len(span.inputs)
-    for epoch in range(1, schedule.epochs[-1] + 1):
-        if count <= schedule.batch:
-            nets.descend(span.inputs, targets, schedule.step, schedule.momentum)
-        else:
-            order = orders(epoch)
-            for start in range(0, count, schedule.batch):
-                chosen = order[start : start + schedule.batch]
-                nets.descend(span.inputs[chosen], targets[chosen], schedule.step, schedule.momentum)
-        if epoch in schedule.epochs:
-            losses.append(nets.losses(span.inputs, labels).numpy())
-            norms.append(nets.readout_norms().numpy())
-    return {"train_loss": np.stack(losses), "readout_norm": np.stack(norms)}

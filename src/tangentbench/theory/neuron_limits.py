@@ -9,7 +9,7 @@ difference of their kernels is found more precisely than either.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,35 +48,37 @@ class LimitShift:
         return np.asarray(np.divide(along, scale, out=np.zeros(count), where=scale > 0))
 
 
-def gru_shift(
-    sequences: Sequences, gaussian: np.ndarray, law: Quantile, log2_points: int, scramblings: int
-) -> LimitShift:
-    """The GRU of recurrent_limits with input weights and biases of `law`; `gaussian` is its Gaussian limit (S, S)."""
-    return shift(sequences, gaussian, law, log2_points, scramblings, gru_neurons, gru_uniforms(sequences))
+def gru_shifts(
+    sequences: Sequences, gaussian: np.ndarray, laws: Mapping[str, Quantile], log2_points: int, scramblings: int
+) -> dict[str, LimitShift]:
+    """The GRU of recurrent_limits with input weights and biases of each law; `gaussian` is its Gaussian limit (S, S)."""
+    return shifts(sequences, gaussian, laws, log2_points, scramblings, gru_neurons, gru_uniforms(sequences))
 
 
-def rnn_tangent_shift(
-    sequences: Sequences, gaussian: np.ndarray, law: Quantile, log2_points: int, scramblings: int
-) -> LimitShift:
-    """The recurrent network's tangent kernel with input weights of `law`; of the readout only its variance counts."""
+def rnn_tangent_shifts(
+    sequences: Sequences, gaussian: np.ndarray, laws: Mapping[str, Quantile], log2_points: int, scramblings: int
+) -> dict[str, LimitShift]:
+    """The recurrent network's tangent kernel with input weights of each law; of the readout only its variance counts."""
     dimension = sequences.dimension + len(sequences.tokens)
-    return shift(sequences, gaussian, law, log2_points, scramblings, rnn_neurons, dimension)
+    return shifts(sequences, gaussian, laws, log2_points, scramblings, rnn_neurons, dimension)
 
 
-def shift(
+def shifts(
     sequences: Sequences,
     gaussian: np.ndarray,
-    law: Quantile,
+    laws: Mapping[str, Quantile],
     log2_points: int,
     scramblings: int,
     neurons: Callable[[Sequences, np.ndarray, Quantile], np.ndarray],
     dimension: int,
-) -> LimitShift:
-    differences = []
+) -> dict[str, LimitShift]:
+    differences: dict[str, list[np.ndarray]] = {name: [] for name in laws}
     for seed in range(scramblings):
         uniforms = sobol_uniforms(dimension, log2_points, seed)
-        differences.append(neurons(sequences, uniforms, law) - neurons(sequences, uniforms, ndtri))
-    return LimitShift(gaussian, np.stack(differences))
+        reference = neurons(sequences, uniforms, ndtri)
+        for name, law in laws.items():
+            differences[name].append(neurons(sequences, uniforms, law) - reference)
+    return {name: LimitShift(gaussian, np.stack(found)) for name, found in differences.items()}
 
 
 def gru_uniforms(sequences: Sequences) -> int:

@@ -49,7 +49,7 @@ def rnn_state_kernels(sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rnn_tangent_kernel(sequences: Sequences) -> np.ndarray:
-    """The limit (M, M) of the tangent kernel of f = v . mean_t s_t / sqrt(n); U, W, b (zero at first) and v are trained.
+    """The limit (M, M) of the tangent kernel of f = v . mean_t s_t / sqrt(n); U, W, b (zero at first), v are trained.
 
     Forward: Theta_h(i, j) = x_i . x_j / d + 1 + C_s(i-1, j-1) + E[erf'(h_(i-1)) erf'(h_(j-1))] Theta_h(i-1, j-1).
     """

@@ -14,11 +14,12 @@ from tqdm import tqdm
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.models.initialisation import stream
-from tangentbench.models.shallow import Schedule, Span, bytes_a_network, draw, train
+from tangentbench.models.shallow import Span, bytes_a_network, draw
 from tangentbench.models.weight_laws import GAUSSIAN
 from tangentbench.registry import Context, study
 from tangentbench.studies.tensor_programs.swapping import ALL, chunks, kept, laws_of, named_stream
 from tangentbench.theory.transport import disjoint_parts, wasserstein
+from tangentbench.training.ensembles import Schedule, train
 
 BATCH_BYTES = 4 * 2**20
 """Weights and momenta of networks that train together: as many as the processor's cache holds."""
@@ -97,14 +98,13 @@ def make_task(
     batch_size_max: int,
     epochs_shown: Sequence[int],
 ) -> Task:
-    """`images` of the training set, spread evenly over it, as flat vectors of their pixels."""
+    """The first `images` of the training set as flat vectors of their pixels."""
     if activation != "relu":
         raise UnknownName("activation", activation, ["relu"])
-    places = np.arange(images) * len(dataset.x_train) // images
-    pictures = torch.from_numpy(dataset.x_train[places].reshape(images, -1))
+    pictures = torch.from_numpy(dataset.x_train[:images].reshape(images, -1))
     return Task(
         span=Span.of(pictures),
-        labels=torch.from_numpy(np.asarray(dataset.y_train[places])),
+        labels=torch.from_numpy(np.asarray(dataset.y_train[:images])),
         classes=len(dataset.classes),
         hidden_layers=hidden_layers,
         parametrisation=parametrisation,

@@ -27,7 +27,7 @@ BATCH_BYTES = 64 * 2**20
 PIXEL_CENTRE, PIXEL_SCALE = 0.5, 0.5
 """Pixels go from [0, 1] to [-1, 1], as in the code that A.13 builds on."""
 
-ShiftFunction = Callable[[Sequences, np.ndarray, Quantile, int, int], LimitShift]
+ShiftFunction = Callable[[Sequences, np.ndarray, Mapping[str, Quantile], int, int], dict[str, LimitShift]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Subject:
     """Relative standard error of `limit`; 0 for a closed form."""
     matrices: int
     """How many matrices of the width on both sides there are."""
-    shift: ShiftFunction | None
+    shifts: ShiftFunction | None
     """None where only second moments of the other parameters count, so that every law has the Gaussian limit."""
 
 
@@ -55,7 +55,7 @@ class Sampling:
 def state_kernels(architecture: str, sequences: Sequences, depth: int, sampling: Sampling) -> Subject:
     if architecture == "gru":
         estimate = recurrent_limits.gru_state_kernel(sequences, sampling.log2_points, sampling.scramblings)
-        return Subject(recurrent.gru_state_kernel, estimate.mean, estimate.relative_error, 3, neuron_limits.gru_shift)
+        return Subject(recurrent.gru_state_kernel, estimate.mean, estimate.relative_error, 3, neuron_limits.gru_shifts)
     if architecture == "transformer":
         finite = partial(attention.transformer_state_kernel, depth=depth)
         return Subject(finite, attention_limits.transformer_state_kernel(sequences, depth), 0.0, 2 * depth, None)
@@ -65,7 +65,7 @@ def state_kernels(architecture: str, sequences: Sequences, depth: int, sampling:
 def tangent_kernels(architecture: str, sequences: Sequences) -> Subject:
     if architecture == "rnn":
         limit = recurrent_limits.rnn_tangent_kernel(sequences)
-        return Subject(recurrent.rnn_tangent_kernel, limit, 0.0, 1, neuron_limits.rnn_tangent_shift)
+        return Subject(recurrent.rnn_tangent_kernel, limit, 0.0, 1, neuron_limits.rnn_tangent_shifts)
     if architecture == "transformer":
         limit = attention_limits.transformer_tangent_kernel(sequences)
         return Subject(attention.transformer_tangent_kernel, limit, 0.0, 2, None)
@@ -144,8 +144,9 @@ def distances(
         frames.append(
             named(architecture, GAUSSIAN, pd.DataFrame({"quantity": ["limit error"], "value": [subject.limit_error]}))
         )
+        limits = own_limits(subject, sequences, laws, swapped, truncation_sigmas, sampling)
         for law in laws:
-            own = own_limit(subject, sequences, law, swapped, truncation_sigmas, sampling)
+            own = limits.get(law)
             shifts = own.distances if own is not None else np.zeros(sampling.scramblings)
             frames.append(named(architecture, law, rows("limit shift", shifts)))
             for width in tqdm(widths, desc=f"{architecture}, {law}", disable=None):
@@ -159,14 +160,19 @@ def distances(
     return pd.concat(frames, ignore_index=True).astype({"seed": "Int64", "width": "Int64"})
 
 
-def own_limit(
-    subject: Subject, sequences: Sequences, law: str, swapped: str, truncation_sigmas: float, sampling: Sampling
-) -> LimitShift | None:
-    """The limit of a law of all parameters; None where it is the Gaussian one."""
-    if subject.shift is None or swapped != ALL or law == GAUSSIAN:
-        return None
-    _, vectors = laws_of(law, swapped, truncation_sigmas)
-    return subject.shift(sequences, subject.limit, vectors.quantile, sampling.log2_points, sampling.scramblings)
+def own_limits(
+    subject: Subject,
+    sequences: Sequences,
+    laws: Sequence[str],
+    swapped: str,
+    truncation_sigmas: float,
+    sampling: Sampling,
+) -> dict[str, LimitShift]:
+    """The limits of the laws of all parameters; empty where all of them are the Gaussian one."""
+    if subject.shifts is None or swapped != ALL:
+        return {}
+    quantiles = {law: laws_of(law, swapped, truncation_sigmas)[1].quantile for law in laws if law != GAUSSIAN}
+    return subject.shifts(sequences, subject.limit, quantiles, sampling.log2_points, sampling.scramblings)
 
 
 def finite_kernels(
