@@ -125,11 +125,15 @@ def draw(
     if hidden_layers not in (1, 2):
         raise ValueError(f"these networks have one or two hidden layers, not {hidden_layers}")
     output_scale, step_scale = PARAMETRISATIONS[parametrisation](width)
-    first = draw_weights(vectors, (runs, len(span.basis), width), generator)
+
+    def drawn(law: WeightLaw, rows: int) -> Tensor:
+        return draw_weights(law, (runs, rows, width), generator).to(span.inputs.dtype)
+
+    first = drawn(vectors, len(span.basis))
     if span.basis.shape[0] != span.basis.shape[1]:
         first = torch.matmul(span.basis.T, first)
-    last = draw_weights(vectors, (runs, classes, width), generator)
-    middle = draw_weights(matrices, (runs, width, width), generator) if hidden_layers == 2 else None
+    last = drawn(vectors, classes)
+    middle = drawn(matrices, width) if hidden_layers == 2 else None
     return ShallowNets(first, middle, last, output_scale, step_scale)
 
 

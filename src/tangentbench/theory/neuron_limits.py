@@ -51,14 +51,14 @@ class LimitShift:
 def gru_shifts(
     sequences: Sequences, gaussian: np.ndarray, laws: Mapping[str, Quantile], log2_points: int, scramblings: int
 ) -> dict[str, LimitShift]:
-    """The GRU of recurrent_limits with input weights and biases of each law; `gaussian` is its Gaussian limit (S, S)."""
+    """The GRU of recurrent_limits with input weights and biases of each law; `gaussian` is its Gaussian limit."""
     return shifts(sequences, gaussian, laws, log2_points, scramblings, gru_neurons, gru_uniforms(sequences))
 
 
 def rnn_tangent_shifts(
     sequences: Sequences, gaussian: np.ndarray, laws: Mapping[str, Quantile], log2_points: int, scramblings: int
 ) -> dict[str, LimitShift]:
-    """The recurrent network's tangent kernel with input weights of each law; of the readout only its variance counts."""
+    """The recurrent network's tangent kernel with input weights of each law; of the readout the variance counts."""
     dimension = sequences.dimension + len(sequences.tokens)
     return shifts(sequences, gaussian, laws, log2_points, scramblings, rnn_neurons, dimension)
 
