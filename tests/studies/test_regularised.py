@@ -92,8 +92,8 @@ def test_trained_runs_are_where_the_theory_is(forces: pd.DataFrame) -> None:
     assert (whole["loss apart"] < 1e-3).all() and (whole["loss in representations"] <= whole["loss"] + 1e-12).all()
     assert (layers["imbalance along the rays"] < 0.05).all()
     assert (layers["imbalance with the reaction"] <= layers["imbalance"] + 1e-9).all()
-    assert (layers["silhouette"] > layers["silhouette, untrained"]).all()
-    assert (layers["share near the rays"] > layers["share near the rays, untrained"]).all()
+    assert (layers["silhouette, trained"] > layers["silhouette, untrained"]).all()
+    assert (layers["share near the rays, trained"] > layers["share near the rays, untrained"]).all()
     assert layers["rays needed"].between(1, 21).all()
 
 

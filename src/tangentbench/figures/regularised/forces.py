@@ -30,12 +30,13 @@ def attraction_and_repulsion(table: pd.DataFrame, artifact: Artifact) -> Figure:
         numbers = own.dropna(subset=["quantity"]).set_index("quantity")["value"]
         draw_images(row[0], own[own["view"] == "images"])
         row[0].set_title(f"$Z_{layer:g}$: images")
-        note(row[0], f"mean silhouette {numbers['silhouette']:.2f}", (0.02, 0.02), corner="lower left")
+        note(row[0], f"mean silhouette {numbers['silhouette, trained']:.2f}", (0.02, 0.02), corner="lower left")
         draw_neurons(row[1], own[own["view"] == "neurons"], own[own["view"] == "rays"])
         row[1].set_title(f"$Z_{layer:g}$: neurons")
-        share, needed = numbers["share near the rays"], numbers["rays needed"]
-        text = f"{share:.0%} near three rays\n{needed:g} rays hold 90 %"
-        note(row[1], text, (0.98, 0.02), corner="lower right")
+        share, needed = numbers["share near the rays, trained"], numbers["rays needed"]
+        degrees, wanted = artifact.settings["ray_degrees"], artifact.settings["ray_share"]
+        text = f"{share:.0%} of the squared norm within\n{degrees:g}° of three rays; {wanted:.0%} needs {needed:g}"
+        note(row[1], text, (0.02, 0.98))
     for axis in axes.ravel():
         axis.set_xlabel("first main direction")
         axis.set_ylabel("second main direction")
@@ -83,8 +84,11 @@ def draw_forces(axis: Axes, points: pd.DataFrame) -> None:
             width=0.004,
             zorder=2,
         )
+        ends = points[["x", "y"]].to_numpy() + arrows[:, first : first + 2] / scale
+        axis.update_datalim(ends)
     axis.set_aspect("equal", adjustable="datalim")
-    axis.margins(0.12)
+    axis.margins(0.06)
+    axis.autoscale_view()
 
 
 def legend_handles(digits: list[float]) -> list[Line2D]:

@@ -67,12 +67,19 @@ def draw_curves(axis: Axes, table: pd.DataFrame, tolerance: float) -> None:
         axis.plot(found, level, color=colour, marker="v", markersize=9, zorder=4)
         last = best.iloc[-1]
         axis.annotate(
-            rf"$\lambda = {penalty:g}$",
+            rf"$\lambda = {in_powers_of_ten(penalty)}$",
             (last["width"], last["train_loss"]),
-            xytext=(0, -12),
+            xytext=(0, 6),
             textcoords="offset points",
             ha="right",
-            va="top",
+            va="bottom",
             fontsize=9,
             color=colour,
         )
+
+
+def in_powers_of_ten(value: float) -> str:
+    """As mathematics: 10^{-6}, or 3 \\cdot 10^{-4} where it is no power of ten."""
+    digits, power = f"{value:.0e}".split("e")
+    ten = f"10^{{{int(power)}}}"
+    return ten if digits == "1" else rf"{digits} \cdot {ten}"

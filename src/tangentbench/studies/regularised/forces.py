@@ -80,11 +80,10 @@ def attraction_and_repulsion(
             z = trained.representations[layer - 1]
             found = fit_rays(z, rays)
             rows += ray_rows(layer, z, found, ray_degrees, ray_share)
-            rows += [
-                (layer, f"{name}, untrained", value)
-                for _, name, value in cluster_rows(layer, untrained, rays, ray_degrees, labels)
-            ]
-            rows += cluster_rows(layer, trained, rays, ray_degrees, labels)
+            before, after = (cluster_rows(layer, one, rays, ray_degrees, labels) for one in (untrained, trained))
+            rows += [(layer, f"{name}, untrained", value) for _, name, value in before]
+            rows += [(layer, f"{name}, trained", value) for _, name, value in after]
+            rows.append((layer, "share brought to the rays", after[0][2] - before[0][2]))
             rows += balance_rows(trained, layer, penalty, tikhonov)
             frames.append(drawn(trained, layer, tikhonov, found, [digits[label] for label in labels]).assign(seed=run))
         frames.append(pd.DataFrame(rows, columns=["layer", "quantity", "value"]).assign(seed=run))
