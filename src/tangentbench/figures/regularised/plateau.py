@@ -56,7 +56,8 @@ def paper_start(artifact: Artifact, panel: str) -> float:
 
 def draw_curves(axis: Axes, table: pd.DataFrame, tolerance: float) -> None:
     trained = table[table["tolerance"].isna()]
-    for colour, (penalty, runs) in zip(COLOURS, trained.groupby("penalty"), strict=False):
+    for colour, penalty in zip(COLOURS, sorted(trained["penalty"].unique()), strict=False):
+        runs = trained[trained["penalty"] == penalty]
         best = runs[runs["chosen"].astype(bool)].sort_values("width")
         axis.plot(best["width"], best["train_loss"], color=colour)
         axis.plot(best["width"], best["test_loss"], color=colour, linestyle=(0, (4, 2)))
