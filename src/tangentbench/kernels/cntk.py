@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from tangentbench.errors import UnknownName
-from tangentbench.kernels import native
+from tangentbench.kernels import native, small_angles
 from tangentbench.kernels.architecture import Architecture, InvalidKernelInput, Kind, Pooling
 
 Backend = Literal["auto", "native", "triton", "torch", "neural-tangents"]
@@ -54,8 +54,9 @@ def cntk(
         nothing is trained and the tangent kernel is zero.
     filter: side of the square filters, odd.
     dtype: of the computation and the result; None is float64 for float64 images and float32 for all others. float32
-        is good to 1e-6 on standardised images; where almost all patches look alike (raw photographs of the sky) and
-        depth passes 20, angles sink into its rounding and 1e-4 is left: ask for float64 there.
+        is good to 1e-5: the native core computes entries whose angles sink into its rounding in double
+        (small_angles.py). The other backends do not; where almost all patches look alike (raw photographs of the sky)
+        and depth passes 20, 1e-4 is left of them: ask for float64 there.
     backend: "auto" is CUDA where there is a device ("triton", or "torch" for images over 64 x 64), else the native
         core, or torch where it was not built; "neural-tangents" is slow and independent.
     threads: of the native core; None is every core this process may use (OMP_NUM_THREADS if that is less).
@@ -210,8 +211,8 @@ def tile(
 ) -> np.ndarray:
     if backend == "native":
         if second is not None and wasted_lanes(second) * len(first) > wasted_lanes(first) * len(second):
-            return native.rectangle(second, first, architecture, threads).T
-        return native.rectangle(first, second, architecture, threads)
+            return small_angles.rectangle(second, first, architecture, threads).T
+        return small_angles.rectangle(first, second, architecture, threads)
     if backend == "triton":
         from tangentbench.kernels import recursion_triton
 

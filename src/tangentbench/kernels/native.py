@@ -51,7 +51,7 @@ class Request(ctypes.Structure):
             "symmetric",
             "threads",
         )
-    ]
+    ] + [("doubtful_sine", ctypes.c_float)]
 
 
 @functools.cache
@@ -64,7 +64,14 @@ def load() -> ctypes.CDLL | str:
     images = [ctypes.c_void_p, ctypes.c_int]
     for precision in ("float32", "float64"):
         rectangle = getattr(library, f"tangentbench_cntk_{precision}")
-        rectangle.argtypes = [ctypes.POINTER(Request), ctypes.c_char_p, *images, *images, ctypes.c_void_p]
+        rectangle.argtypes = [
+            ctypes.POINTER(Request),
+            ctypes.c_char_p,
+            *images,
+            *images,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+        ]
         rectangle.restype = ctypes.c_int
     library.tangentbench_instruction_set.argtypes = [ctypes.c_int]
     library.tangentbench_instruction_set.restype = ctypes.c_char_p
@@ -128,10 +135,14 @@ def describe() -> dict[str, Any]:
     }
 
 
-def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, threads: int) -> np.ndarray:
+def rectangle(
+    x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, threads: int, doubtful_sine: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
 
     x1, x2: (n, channels, height, width), contiguous, both float32 or both float64.
+    Beside it, (n1, n2), the share of each that comes from angles with a sine below `doubtful_sine` in the last layer;
+    of an "nngp" kernel, which does not hang on angles, it is zero.
     """
     symmetric = x2 is None
     second = x1 if x2 is None else x2
@@ -148,8 +159,9 @@ def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture,
         architecture.train_first_last,
         symmetric,
         threads,
+        doubtful_sine,
     )
-    out = np.empty((len(x1), len(second)))
+    out, doubt = np.empty((2, len(x1), len(second)))
     status = getattr(library(), f"tangentbench_cntk_{x1.dtype.name}")(
         ctypes.byref(request),
         chosen_instruction_set().encode(),
@@ -158,6 +170,7 @@ def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture,
         second.ctypes.data,
         len(second),
         out.ctypes.data,
+        doubt.ctypes.data,
     )
     if status == OUT_OF_MEMORY:
         raise InvalidKernelInput(
@@ -166,4 +179,4 @@ def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture,
         )
     if status == UNKNOWN_INSTRUCTION_SET:
         raise UnknownName("instruction set", chosen_instruction_set(), instruction_sets())
-    return out
+    return out, doubt
