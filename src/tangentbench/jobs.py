@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from tangentbench.catalogue import Catalogue, load_catalogue
+from tangentbench.device import DEVICE_VARIABLE, choose
 from tangentbench.errors import TangentbenchError
 from tangentbench.files import cannot_write, read_json, write_json
 from tangentbench.paths import Paths
@@ -83,8 +84,10 @@ def dataset(paths: Paths, name: str, mirror: Path | None, seed: int) -> None:
 @scale_option
 @seed_option
 @click.option("--threads", type=int, default=1, show_default=True)
-def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: int) -> None:
+@click.option("--device", envvar=DEVICE_VARIABLE, default="auto", help="auto, cpu, cuda or cuda:N, for torch.")
+def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: int, device: str) -> None:
     """Run the study function of one artifact on one part of its settings."""
+    choose(device)
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(threads)
     from tangentbench.datasets import load_dataset

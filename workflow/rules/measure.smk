@@ -8,7 +8,7 @@ rule measure:
     log:
         "logs/{scale}/{study}/{artifact}/{part}.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     threads: lambda wildcards: wiring.threads(wildcards.artifact)
     params:
         settings=lambda wildcards: wiring.part_settings(
@@ -31,6 +31,6 @@ rule table:
     log:
         "logs/{scale}/{study}/{artifact}/table.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     shell:
         "python -m tangentbench.jobs table {wildcards.artifact} --scale {wildcards.scale} --log {log}"
