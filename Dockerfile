@@ -35,7 +35,7 @@ ENV PATH=/opt/venv/bin:${PATH} \
     XDG_CACHE_HOME=/tmp/cache
 COPY containers/suite.sh containers/entrypoint.sh /opt/tangentbench/
 COPY . .
-COPY --from=core /suite/src/tangentbench/kernels/_cntk_core.so src/tangentbench/kernels/
+COPY --from=core /suite/src/tangentbench src/tangentbench
 RUN sh /opt/tangentbench/suite.sh
 
 # Last, because they change at every commit.

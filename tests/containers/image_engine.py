@@ -26,6 +26,7 @@ STORE_VARIABLE = "TANGENTBENCH_IMAGE_STORE"
 """A folder that keeps layers from one test run to the next; without it everything is built anew and removed."""
 INDEX_SETTINGS = ("index-url", "extra-index-url", "find-links", "trusted-host", "proxy", "timeout")
 BUILD_TIMEOUT_SECONDS = 1500
+CAP_SYS_ADMIN = 21
 MOUNTED_SETTINGS = "/run/hostcfg"
 
 
@@ -35,7 +36,15 @@ def missing_tools() -> str:
         return f"needs {', '.join(absent)}: `apt-get install buildah podman runc mmdebstrap fuse-overlayfs`"
     if os.geteuid() != 0:
         return "chroot isolation and mmdebstrap need root here"
+    if not may_mount():
+        return "needs the right to mount file systems (CAP_SYS_ADMIN): a container of CI must be privileged"
     return ""
+
+
+def may_mount() -> bool:
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    return capabilities is not None and bool(int(capabilities.group(1), 16) >> CAP_SYS_ADMIN & 1)
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ class Engine:
         options = [word for name, value in given.items() for word in ("--build-arg", f"{name}={value}")]
         mounts = [word for mount in index_mounts(self.folder / "hostcfg") for word in ("-v", mount)]
         self.must(
-            *("buildah", "bud", "--isolation", "chroot", "--layers", "--signature-policy"),
+            *("buildah", "bud", "--isolation", "chroot", "--layers", "--jobs", "2", "--signature-policy"),
             *(str(self.folder / "policy.json"), *options, *mounts, "-t", IMAGE, "."),
             timeout=BUILD_TIMEOUT_SECONDS,
         )
