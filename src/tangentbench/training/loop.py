@@ -6,7 +6,7 @@ A run is a function of (seed, run) and its step size: it takes the same steps wh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,15 +16,17 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from tangentbench.errors import Diverged, UnknownName
+from tangentbench.errors import Diverged, TangentbenchError, UnknownName
 from tangentbench.models.stacked import Stack
-from tangentbench.training.examples import Augment, Batches, Examples
+from tangentbench.training.compiled import BLOCK_STEPS, CompiledSteps, knows
+from tangentbench.training.examples import Augment, Batches, Examples, shuffled
 from tangentbench.training.losses import LOSSES, hits
 from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay
 from tangentbench.training.progress_file import ProgressFile
 
 NEVER = 1.01
 """A train accuracy that is never reached."""
+BACKENDS = ("auto", "torch", "native")
 
 
 class Networks(Protocol):
@@ -56,12 +58,16 @@ class Recipe:
     diverging: str = "raise"
     """What a loss that is no number does: `raise` an error, or `stop` that run with accuracy 0."""
     evaluation_batch: int = 500
+    backend: str = "auto"
+    """`auto`: compiled steps where they know the network, `torch`: autograd, `native`: compiled steps or an error."""
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise UnknownName("loss", self.loss, LOSSES)
         if self.diverging not in ("raise", "stop"):
             raise UnknownName("way to treat divergence", self.diverging, ("raise", "stop"))
+        if self.backend not in BACKENDS:
+            raise UnknownName("backend of training", self.backend, BACKENDS)
 
 
 Measure = Callable[[Any, Sequence[int], int], list[dict[str, Any]]]
@@ -140,6 +146,15 @@ def train(
     return session.result()
 
 
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Steps taken: `losses` (S, R) before each, `right` (S, R) examples of the batch, and its `sizes` (S,)."""
+
+    losses: Tensor
+    right: Tensor
+    sizes: Tensor
+
+
 class Session:
     """A training under way: the runs still active, and what was recorded so far."""
 
@@ -159,6 +174,7 @@ class Session:
         self.slot_of = {run: slot for slot, run in enumerate(runs)}
         self.optimiser = StackedOptimiser(recipe.optimiser, nets.parameters, step_sizes)
         self.loss = LOSSES[recipe.loss]
+        self.compiled: CompiledSteps | None = None
         self.epoch = 0
         self.last, self.best = nets.parameters.rows(), nets.parameters.rows()
         self.best_accuracy = np.full(len(runs), -1.0)
@@ -166,24 +182,54 @@ class Session:
         self.history: list[dict[str, Any]] = []
         self.measured: list[dict[str, Any]] = []
 
-    def train_epoch(self, batches: Batches, order: Sequence[int], seed: int, on_step: Callable[[], Any]) -> None:
+    def train_epoch(self, batches: Batches, order: Sequence[int], seed: int, on_step: Callable[[int], Any]) -> None:
         """One pass over the data, then what is measured after it."""
         self.epoch += 1
         factor = self.recipe.schedule(self.epoch)
         losses = torch.zeros(len(self.active), dtype=torch.float64)
         right = torch.zeros(len(self.active), dtype=torch.int64)
         broken = torch.zeros(len(self.active), dtype=torch.bool)
-        for inputs, labels in batches.of_epoch(order, seed, self.epoch):
-            batch_losses, outputs = self.descend(inputs, labels, factor)
-            if not torch.isfinite(batch_losses).all():
-                broken |= ~torch.isfinite(batch_losses)
-                self.complain(broken)
-            losses += batch_losses * inputs.shape[1]
-            right += hits(outputs, labels)
+        for block in self.blocks(batches, order, seed, factor):
+            finite = torch.isfinite(block.losses)
+            if not finite.all():
+                broken |= ~finite.all(dim=0)
+                self.complain(finite)
+            losses += (block.losses * block.sizes[:, None]).sum(dim=0)
+            right += block.right.sum(dim=0)
             self.probe_step()
-            on_step()
+            on_step(len(block.sizes))
         count = len(batches.examples)
         self.record((losses / count).tolist(), (right / count).tolist(), broken.tolist())
+
+    def blocks(self, batches: Batches, order: Sequence[int], seed: int, factor: float) -> Iterator[Block]:
+        """The steps of the epoch: many at a time in compiled code where that knows how, up to the next that a probe
+        asks for, otherwise one by one.
+        """
+        count, size = len(batches.examples), batches.batch
+        if self.compiled is None and self.recipe.backend != "torch" and batches.augment is None:
+            self.compiled = self.compile(batches)
+        if self.compiled is None:
+            for inputs, labels in batches.of_epoch(order, seed, self.epoch):
+                losses, outputs = self.descend(inputs, labels, factor)
+                yield Block(losses[None], hits(outputs, labels)[None], torch.tensor([inputs.shape[1]]))
+            return
+        places = shuffled(order, seed, self.epoch, count)
+        step, last = 0, -(-count // size)
+        watched = sorted({wanted for probe in self.probes for wanted in probe.steps})
+        while step < last:
+            ahead = [wanted - self.optimiser.steps for wanted in watched if wanted > self.optimiser.steps]
+            stop = min(step + min([BLOCK_STEPS, *ahead]), last)
+            losses, right = self.compiled.take(places[:, step * size : stop * size], factor)
+            sizes = [min(size, count - start * size) for start in range(step, stop)]
+            yield Block(losses, right, torch.tensor(sizes))
+            step = stop
+
+    def compile(self, batches: Batches) -> CompiledSteps | None:
+        if knows(self.nets, self.optimiser, self.recipe.loss, batches.examples):
+            return CompiledSteps(self.nets, self.optimiser, self.recipe.loss, batches.examples, batches.batch)  # type: ignore[arg-type]
+        if self.recipe.backend == "native":
+            raise TangentbenchError(f"{self.label}: compiled training steps do not know this network or this machine")
+        return None
 
     def descend(self, inputs: Tensor, labels: Tensor, factor: float) -> tuple[Tensor, Tensor]:
         """One step; the losses (R,) and outputs before it."""
@@ -195,11 +241,12 @@ class Session:
         self.optimiser.step(factor)
         return losses.detach(), outputs.detach()
 
-    def complain(self, broken: Tensor) -> None:
+    def complain(self, finite: Tensor) -> None:
+        """`finite` (S, R): which losses of the last S steps are numbers."""
         if self.recipe.diverging == "raise":
-            slot = int(broken.nonzero()[0, 0])
+            place, slot = (~finite).nonzero()[0].tolist()
             setting = f"{self.label}, run {self.active[slot]}, step size {self.optimiser.step_sizes[slot]:g}"
-            raise Diverged("the training loss", self.optimiser.steps, setting)
+            raise Diverged("the training loss", self.optimiser.steps - len(finite) + place + 1, setting)
 
     def record(self, losses: list[float], train_accuracy: list[float], broken: list[bool]) -> None:
         accuracies = {name: self.accuracy(examples) for name, examples in self.evaluate.items()}

@@ -70,6 +70,9 @@ UPDATES: dict[str, Callable[[list[dict[str, Any]], Optimiser], torch.optim.Optim
     "rmsprop": rmsprop,
 }
 
+MOMENTS = {"sgd": ("momentum_buffer",), "adam": ("exp_avg", "exp_avg_sq")}
+"""What torch calls the moments of those updates that compiled steps can take."""
+
 
 class StackedOptimiser:
     """One torch optimiser over a stack: neighbouring runs of one step size are updated in a single pass."""
@@ -100,6 +103,31 @@ class StackedOptimiser:
                 # Keras adds epsilon before the bias correction of the second moment, torch after it
                 group["eps"] = self.optimiser.epsilon / math.sqrt(1.0 - ADAM_BETAS[1] ** self.steps)
         self.updates.step()
+
+    def moments(self) -> list[dict[str, list[Tensor]]]:
+        """The moments themselves, for code that takes steps in our place: each parameter's, run by run.
+
+        One that has taken no step yet is zero; `advance` must say afterwards how many steps were taken.
+        """
+        found: list[dict[str, list[Tensor]]] = []
+        names = MOMENTS.get(self.optimiser.name, ()) if self.optimiser.name != "sgd" or self.optimiser.momentum else ()
+        for moment in names:
+            by_name: dict[str, list[Tensor]] = {}
+            for piece in self.pieces:
+                state = self.updates.state[piece.tensor]
+                if moment not in state:
+                    state[moment] = torch.zeros_like(piece.tensor, requires_grad=False)
+                    state["step"] = torch.tensor(float(self.steps))
+                by_name.setdefault(piece.name, []).extend(state[moment])
+            found.append(by_name)
+        return found
+
+    def advance(self, steps: int) -> None:
+        """Count steps that were taken elsewhere."""
+        self.steps += steps
+        for state in self.updates.state.values():
+            if "step" in state:
+                state["step"].fill_(float(self.steps))
 
     def keep(self, slots: Sequence[int], stack: Stack) -> None:
         """Go on with the runs at `slots`, whose parameters `stack` holds now."""
