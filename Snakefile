@@ -30,6 +30,7 @@ rule all:
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
+include: "workflow/rules/grams.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"

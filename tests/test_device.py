@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
 
-from tangentbench.device import DEVICE_VARIABLE, NoSuchDevice, choose, current
+from tangentbench import device
+from tangentbench.device import DEVICE_VARIABLE, NoSuchDevice, choose, current, on_gpu
 from tangentbench.registry import Context
 
 
@@ -56,6 +58,18 @@ def test_mistakes_have_a_sentence(name: str, count: int, words: str, monkeypatch
 def test_nothing_chosen_is_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(monkeypatch, 1)
     assert current() == torch.device("cuda:0")
+
+
+def test_a_gpu_is_used_where_the_driver_is_and_the_device_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gpus(monkeypatch, 1)
+    monkeypatch.setattr(device, "NVIDIA_DRIVER", tmp_path / "missing")
+    assert not on_gpu()
+    monkeypatch.setattr(device, "NVIDIA_DRIVER", tmp_path)
+    assert on_gpu()
+    choose("cpu")
+    assert not on_gpu()
 
 
 def test_float32_means_float32() -> None:

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"
 GPU_LOCK = ROOT / "requirements-gpu.lock"
 WITHOUT_DEPENDENCIES = ("neural-tangents==0.6.5",)
+GPU_EXTRAS = ("triton",)
+"""Come with torch's CUDA build and need no place in the common lock."""
 CUDA_EXTRA = "cuda13"
 """jax's extra for the CUDA major version that torch's default build is made for."""
 
@@ -34,7 +36,8 @@ def main() -> None:
 
 def project_dependencies() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    optional = [name for names in project["optional-dependencies"].values() for name in names]
+    extras = project["optional-dependencies"].items()
+    optional = [name for extra, names in extras if extra not in GPU_EXTRAS for name in names]
     return [*project["dependencies"], *optional]
 
 

@@ -79,6 +79,11 @@ class Artifact:
     def datasets_at(self, scale: str) -> tuple[str, ...]:
         return tuple(self.scales[scale].get("datasets", self.datasets))
 
+    def gram_tiles_at(self, scale: str) -> Mapping[str, int]:
+        """Images a side of a tile, for each kind of kernel whose matrices are computed tile by tile, a job each."""
+        tiles: Mapping[str, int] = self.scales[scale].get("gram_tiles", {})
+        return tiles
+
     def note_at(self, scale: str) -> str:
         return str(self.scales[scale].get("note", ""))
 

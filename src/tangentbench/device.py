@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tangentbench.errors import TangentbenchError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 AUTO, CPU = "auto", "cpu"
+NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 NAMES = re.compile(r"auto|cpu|cuda(:\d+)?")
 DEVICE_VARIABLE = "TANGENTBENCH_DEVICE"
 """Carries the choice from the workflow to its jobs; it can also be set by hand for a script."""
@@ -35,6 +37,14 @@ def choose(name: str) -> None:
         os.environ["JAX_PLATFORMS"] = CPU
     # Without this jax takes three quarters of the GPU's memory at its first use, and torch finds none.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+
+def on_gpu() -> bool:
+    """Whether the process's device is a GPU. Where Nvidia's driver is missing the answer costs no import of torch."""
+    name = os.environ.get(DEVICE_VARIABLE, AUTO)
+    if name == CPU or (name == AUTO and not NVIDIA_DRIVER.exists()):
+        return False
+    return current().type != CPU
 
 
 def current() -> torch.device:

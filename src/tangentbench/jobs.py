@@ -16,10 +16,11 @@ from typing import Any
 
 import click
 
-from tangentbench.catalogue import Catalogue, load_catalogue
+from tangentbench.catalogue import Catalogue, load_catalogue, require_scale
 from tangentbench.device import DEVICE_VARIABLE, choose
 from tangentbench.errors import TangentbenchError
 from tangentbench.files import cannot_write, read_json, write_json
+from tangentbench.grams import Grams, part_plans
 from tangentbench.paths import Paths
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -30,6 +31,14 @@ log = logging.getLogger("tangentbench")
 
 scale_option = click.option("--scale", required=True)
 seed_option = click.option("--seed", type=int, default=0, show_default=True)
+threads_option = click.option("--threads", type=int, default=1, show_default=True)
+
+
+def gram_arguments(function: Callable[..., None]) -> Callable[..., None]:
+    """GRAM KERNEL MATRIX --scale: which matrix of which plan."""
+    for decorate in (scale_option, *(click.argument(name) for name in ("matrix", "kernel", "gram"))):
+        function = decorate(function)
+    return function
 
 
 @click.group()
@@ -78,20 +87,72 @@ def dataset(paths: Paths, name: str, mirror: Path | None, seed: int) -> None:
     save_dataset(prepared, paths.dataset(name), paths.dataset_provenance(name))
 
 
+def limit_threads(threads: int) -> None:
+    """Before numpy and torch are imported, which read these."""
+    for variable in THREAD_VARIABLES:
+        os.environ[variable] = str(threads)
+
+
+@job
+@click.argument("inputs")
+@scale_option
+@seed_option
+def gram_inputs(paths: Paths, inputs: str, scale: str, seed: int) -> None:
+    """Prepare the images of planned Gram matrices as plain arrays."""
+    from tangentbench import gram_jobs
+
+    gram_jobs.prepare_inputs(paths, planned_grams(paths, scale).with_inputs(inputs), scale, seed)
+
+
+@job
+@gram_arguments
+def gram_store(paths: Paths, gram: str, kernel: str, matrix: str, scale: str) -> None:
+    """Make the empty store of a planned Gram matrix."""
+    from tangentbench import gram_jobs
+
+    gram_jobs.create_store(paths, planned_grams(paths, scale).plan(gram, kernel), matrix, scale)
+
+
+@job
+@gram_arguments
+@click.argument("tile")
+@threads_option
+def gram_tile(paths: Paths, gram: str, kernel: str, matrix: str, tile: str, scale: str, threads: int) -> None:
+    """Compute one tile of a planned Gram matrix."""
+    limit_threads(threads)
+    from tangentbench import gram_jobs
+
+    gram_jobs.compute_tile(paths, planned_grams(paths, scale).plan(gram, kernel), matrix, tile, scale, threads)
+
+
+@job
+@gram_arguments
+@threads_option
+def gram_certificate(paths: Paths, gram: str, kernel: str, matrix: str, scale: str, threads: int) -> None:
+    """Check every tile of a planned Gram matrix, mend damaged ones, and write its certificate."""
+    limit_threads(threads)
+    from tangentbench import gram_jobs
+
+    gram_jobs.seal(paths, planned_grams(paths, scale).plan(gram, kernel), matrix, scale, threads)
+
+
+def planned_grams(paths: Paths, scale: str) -> Grams:
+    return Grams.at(paths, load_catalogue(paths).working, require_scale(scale))
+
+
 @job
 @click.argument("name")
 @click.argument("part")
 @scale_option
 @seed_option
-@click.option("--threads", type=int, default=1, show_default=True)
+@threads_option
 @click.option("--device", envvar=DEVICE_VARIABLE, default="auto", help="auto, cpu, cuda or cuda:N, for torch.")
 def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: int, device: str) -> None:
     """Run the study function of one artifact on one part of its settings."""
     choose(device)
-    for variable in THREAD_VARIABLES:
-        os.environ[variable] = str(threads)
+    limit_threads(threads)
     from tangentbench.datasets import load_dataset
-    from tangentbench.registry import Context, check_settings, study_function
+    from tangentbench.registry import Context, GramStore, check_settings, study_function
     from tangentbench.report.provenance import Recorder
     from tangentbench.tables import read_table, write_table
 
@@ -104,11 +165,16 @@ def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: 
     used = {one: catalogue.artifact(one) for one in artifact.uses}
     table_files = {one: paths.table(scale, used[one].study, one) for one in used}
     dataset_files = {one: paths.dataset(one) for one in artifact.datasets_at(scale)}
+    plans = part_plans(artifact, scale, part)
+    certificates = [
+        paths.gram(scale, name, plan.name) / one / "certificate.json" for plan in plans for one in plan.plan.matrices
+    ]
     work = paths.work(scale, artifact.study, name, part)
     context = Context(
         seed=seed,
         datasets={one: load_dataset(file) for one, file in dataset_files.items()},
         tables={one: read_table(file) for one, file in table_files.items()},
+        grams={plan.name: GramStore(paths.gram(scale, name, plan.name), plan.tile) for plan in plans},
         work=work,
         threads=threads,
     )
@@ -120,7 +186,7 @@ def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: 
         seed=seed,
         settings=settings,
         threads=threads,
-        inputs=[*dataset_files.values(), *table_files.values()],
+        inputs=[*dataset_files.values(), *table_files.values(), *certificates],
     ) as recorder:
         table = function(context, **settings)
     write_table(table, paths.part(scale, artifact.study, name, part))

@@ -54,6 +54,10 @@ class Paths:
         return self.config / "datasets.yaml"
 
     @property
+    def grams(self) -> Path:
+        return self.config / "grams.yaml"
+
+    @property
     def unit_costs(self) -> Path:
         return self.config / "unit_costs.yaml"
 
@@ -111,3 +115,11 @@ class Paths:
     def work(self, scale: str, study: str, artifact: str, part: str) -> Path:
         """A folder a study may keep checkpoints in; it outlives a killed job and is removed after a finished one."""
         return self.study(scale, study) / "work" / artifact / part
+
+    def gram_inputs(self, scale: str, inputs: str, matrix: str) -> Path:
+        """Prepared images as one plain array that every tile's job maps."""
+        return self.scale(scale) / "gram_inputs" / inputs / f"{matrix}.npy"
+
+    def gram(self, scale: str, owner: str, name: str) -> Path:
+        """The stores `train` and `test` of one planned kernel."""
+        return self.scale(scale) / "grams" / owner / name

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class GramStore:
+    """Where the matrices of a plan lie: `folder`/train and `folder`/test."""
+
+    folder: Path
+    tile: int
+
+
+@dataclass(frozen=True)
 class Context:
     """What a study function is given besides its settings."""
 
@@ -33,6 +41,8 @@ class Context:
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Tables of the artifacts named in `uses`."""
+    grams: Mapping[str, GramStore] = field(default_factory=dict)
+    """Matrices that the workflow computed tile by tile, by the names of the study's plans."""
     work: Path | None = None
     """A folder for checkpoints, kept until the job has finished."""
     threads: int = 1

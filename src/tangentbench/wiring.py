@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tangentbench.config import SCALES, load_settings
 from tangentbench.datasets import load_recipes
 from tangentbench.errors import UnknownName
 from tangentbench.fingerprint import fingerprint, fingerprint_of
+from tangentbench.grams import TEST, TRAIN, GramPlan, Grams, part_plans
 from tangentbench.paths import Paths
 
 
@@ -38,6 +40,12 @@ class Wiring:
                 if name not in self.recipes:
                     file = self.paths.catalogue / f"{artifact.study}.yaml"
                     raise UnknownName("data set", name, self.recipes, f"{file} names it for {artifact.name}")
+        for scale in SCALES:
+            for owner, plans in self.grams(scale).plans.items():
+                for plan in plans.values():
+                    if plan.dataset not in self.recipes:
+                        see = f"{self.paths.grams} names it for {owner}"
+                        raise UnknownName("data set", plan.dataset, self.recipes, see)
 
     @property
     def scale(self) -> str:
@@ -75,6 +83,44 @@ class Wiring:
     def used_tables(self, artifact: str, scale: str) -> list[str]:
         used = (self.catalogue.working_artifact(name) for name in self.catalogue.artifact(artifact).uses)
         return [str(self.paths.table(scale, one.study, one.name)) for one in used]
+
+    @cached_property
+    def _grams(self) -> dict[str, Grams]:
+        return {scale: Grams.at(self.paths, self.catalogue.working, scale) for scale in SCALES}
+
+    def grams(self, scale: str) -> Grams:
+        return self._grams[scale]
+
+    def used_grams(self, artifact: str, scale: str, part: str) -> list[str]:
+        """The certificates of the matrices that a part takes as inputs."""
+        plans = part_plans(self.catalogue.working_artifact(artifact), scale, part)
+        return [file for plan in plans for file in self.plan_certificates(plan, scale)]
+
+    def certificates(self, owner: str, scale: str) -> list[str]:
+        return [file for plan in self.grams(scale).of(owner).values() for file in self.plan_certificates(plan, scale)]
+
+    def plan_certificates(self, plan: GramPlan, scale: str) -> list[str]:
+        folder = self.paths.gram(scale, plan.owner, plan.name)
+        return [str(folder / matrix / "certificate.json") for matrix in plan.plan.matrices]
+
+    def tiles(self, owner: str, name: str, matrix: str, scale: str) -> list[str]:
+        folder = self.paths.gram(scale, owner, name) / matrix / "tiles"
+        return [str(folder / f"{tile}.npy") for tile in self.grams(scale).plan(owner, name).tiles(matrix)]
+
+    def gram_inputs(self, owner: str, name: str, scale: str) -> list[str]:
+        inputs = self.grams(scale).plan(owner, name).inputs
+        return [str(self.paths.gram_inputs(scale, inputs, matrix)) for matrix in (TRAIN, TEST)]
+
+    def gram_dataset(self, inputs: str, scale: str) -> str:
+        return str(self.paths.dataset(self.grams(scale).with_inputs(inputs).dataset))
+
+    def gram_kernel(self, owner: str, name: str, scale: str) -> str:
+        """What a store is made of besides its images."""
+        plan = self.grams(scale).plan(owner, name)
+        return repr((sorted(plan.plan.kernel.items()), plan.tile))
+
+    def gram_threads(self, owner: str, name: str, scale: str) -> int:
+        return self.grams(scale).plan(owner, name).threads
 
     def threads(self, artifact: str) -> int:
         return self.catalogue.artifact(artifact).threads

@@ -7,6 +7,11 @@ wildcard_constraints:
     artifact="|".join(wiring.catalogue.by_name),
     dataset="[a-z][A-Za-z0-9_]*",
     part="[^/]+",
+    gram="[a-z][A-Za-z0-9_]*",
+    kernel="[^/]+",
+    inputs="[^/]+",
+    matrix="train|test",
+    tile=r"\d{5}-\d{5}",
 
 
 # Without conda or a container, `python` is the one that runs Snakemake, activated or not. With them packages come from

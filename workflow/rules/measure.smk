@@ -2,6 +2,9 @@ rule measure:
     input:
         datasets=lambda wildcards: wiring.datasets(wildcards.artifact, wildcards.scale),
         tables=lambda wildcards: wiring.used_tables(wildcards.artifact, wildcards.scale),
+        grams=lambda wildcards: wiring.used_grams(
+            wildcards.artifact, wildcards.scale, wildcards.part
+        ),
     output:
         table="results/{scale}/{study}/parts/{artifact}/{part}.parquet",
         provenance="results/{scale}/{study}/parts/{artifact}/{part}.json",

@@ -1,4 +1,4 @@
-# One target an artifact and one a study.
+# One target an artifact, one a study, and one a Gram matrix: gram_NAME.
 
 
 for study in wiring.catalogue.studies:
@@ -32,3 +32,12 @@ for artifact in wiring.catalogue:
                 artifact=artifact.name,
             shell:
                 "python -m tangentbench.jobs planned {params.artifact} --log {log}"
+
+
+for gram in wiring.grams(SCALE).plans:
+
+    rule:
+        name:
+            f"gram_{gram}"
+        input:
+            wiring.certificates(gram, SCALE),

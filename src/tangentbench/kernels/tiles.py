@@ -28,9 +28,16 @@ from tqdm import tqdm
 from tangentbench.errors import ResultUnreadable, StoreMismatch, TangentbenchError, TilesMissing, UnfitArray
 from tangentbench.files import cannot_write, read_json, write_json
 from tangentbench.kernels import tile_file
-from tangentbench.kernels.inputs import Inputs, as_inputs, regular_edges, require_same_inputs
+from tangentbench.kernels.inputs import (
+    Inputs,
+    as_inputs,
+    require_same_blocks,
+    require_same_inputs,
+    require_same_shape,
+)
 from tangentbench.kernels.matrix import Matrix
 from tangentbench.kernels.resources import memory_allowed, require_disk, require_memory
+from tangentbench.tiling import regular_edges, tile_name
 
 Array = NDArray[Any]
 Kernel = Callable[[Array, Array | None], Array]
@@ -59,6 +66,7 @@ class Gram(Matrix):
         self.column_inputs = self.row_inputs if self.symmetric else Inputs.from_json(manifest["columns"])
         self.x1, self.x2 = x1, x1 if self.symmetric else x2
         self._verified: set[tuple[int, int]] = set()
+        self._inputs_checked = True
 
     @classmethod
     def create(
@@ -104,8 +112,14 @@ class Gram(Matrix):
         return cls(folder, read_json(manifest_path(folder)), rows, columns)
 
     @classmethod
-    def open(cls, folder: Path | str, x1: ArrayLike | None = None, x2: ArrayLike | None = None) -> Gram:
-        """The store in `folder`; to compute tiles give the inputs too, they must be the ones it was made from."""
+    def open(
+        cls, folder: Path | str, x1: ArrayLike | None = None, x2: ArrayLike | None = None, *, check_all: bool = True
+    ) -> Gram:
+        """The store in `folder`; to compute tiles give the inputs too, they must be the ones it was made from.
+
+        check_all: compare the checksums of all inputs now; without it each tile compares those it is computed from, and
+            of mapped inputs nothing else is read.
+        """
         folder = Path(folder)
         try:
             manifest = read_json(manifest_path(folder))
@@ -122,7 +136,8 @@ class Gram(Matrix):
             raise StoreMismatch(folder, "it is symmetric and x2 was given", "leave x2 out or choose another folder")
         for name, x, known in (("x1", rows, store.row_inputs), ("x2", columns, store.column_inputs)):
             if x is not None:
-                require_same_inputs(folder, name, x, known)
+                (require_same_inputs if check_all else require_same_shape)(folder, name, x, known)
+        store._inputs_checked = check_all
         return store
 
     @property
@@ -152,7 +167,7 @@ class Gram(Matrix):
 
     def tile_path(self, key: tuple[int, int]) -> Path:
         """The file of a tile, the output of the job that computes it."""
-        return self.folder / "tiles" / f"{key[0]:05d}-{key[1]:05d}.npy"
+        return self.folder / "tiles" / f"{tile_name(key)}.npy"
 
     def tile_shape(self, key: tuple[int, int]) -> tuple[int, int]:
         rows, columns = self.extent(key)
@@ -308,6 +323,9 @@ class Gram(Matrix):
     def _values(self, kernel: Kernel, key: tuple[int, int]) -> Array:
         assert self.x1 is not None and self.x2 is not None
         rows, columns = self.extent(key)
+        if not self._inputs_checked:
+            require_same_blocks(self.folder, "x1", self.x1, self.row_inputs, key[:1])
+            require_same_blocks(self.folder, "x1" if self.symmetric else "x2", self.x2, self.column_inputs, key[1:])
         on_diagonal = self.symmetric and key[0] == key[1]
         x1 = np.ascontiguousarray(self.x1[rows])
         values = np.asarray(kernel(x1, None if on_diagonal else np.ascontiguousarray(self.x2[columns])))
