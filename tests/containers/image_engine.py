@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("buildah", "podman", "runc", "mmdebstrap")
 BASE = "localhost/base:bookworm"
 IMAGE = "localhost/tangentbench:test"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+"""What the image under test is told it was built from."""
 SUITE = "bookworm"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 STORE_VARIABLE = "TANGENTBENCH_IMAGE_STORE"

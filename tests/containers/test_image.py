@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from image_engine import IMAGE, MOUNTED_SETTINGS, STORE_VARIABLE, Engine, missing_tools
+from image_engine import COMMIT, IMAGE, MOUNTED_SETTINGS, Engine, missing_tools
 from small_project import copy_checkout
 
 from tangentbench import __version__
@@ -24,21 +23,8 @@ pytestmark = [
 
 ARTIFACT, STUDY = "cntk_vanilla_full", "cntk"
 """Goes through the native core, the Gram store, the regression and a figure in some twenty seconds."""
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 RELATIVE_TOLERANCE = 1e-6
 """Same core, same packages: only the order of sums in another BLAS thread layout may differ."""
-
-
-@pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    kept = os.environ.get(STORE_VARIABLE)
-    built = Engine(Path(kept) if kept else tmp_path_factory.mktemp("images"))
-    built.prepare()
-    built.make_base()
-    built.build(VERSION=__version__, COMMIT=COMMIT)
-    yield built
-    if not kept:
-        built.remove()
 
 
 @pytest.fixture(scope="session")
