@@ -238,6 +238,11 @@ TANGENTBENCH_API double tangentbench_peak_gflops(const char* instruction_set, do
     return set ? set->peak_gflops(seconds) : 0;
 }
 
+// A core found elsewhere than beside the caller's sources is only used if both mean the same request.
+TANGENTBENCH_API int tangentbench_request_bytes() {
+    return static_cast<int>(sizeof(Request));
+}
+
 TANGENTBENCH_API int tangentbench_uses_openmp() {
 #if defined(_OPENMP)
     return 1;

@@ -156,7 +156,7 @@ class StackedOptimiser:
                 if isinstance(values, Tensor) and values.shape == piece.tensor.shape:
                     whole = moments.setdefault(moment, {})
                     shape = (len(self.step_sizes), *self.stack.shapes[piece.name])
-                    whole.setdefault(piece.name, torch.zeros(shape, dtype=values.dtype))[piece.slots] = values
+                    whole.setdefault(piece.name, torch.zeros(shape, dtype=values.dtype))[piece.slots] = values.cpu()
         return {moment: join_rows(whole, len(self.step_sizes)) for moment, whole in moments.items()}
 
     def load_state(self, state: dict[str, Tensor], steps: int) -> None:
@@ -165,8 +165,11 @@ class StackedOptimiser:
             return
         moments = {moment: split_rows(rows, self.stack.shapes) for moment, rows in state.items()}
         for piece in self.pieces:
-            own = {moment: whole[piece.name][piece.slots].clone() for moment, whole in moments.items()}
-            self.updates.state[piece.tensor] = {"step": torch.tensor(float(steps))} | own
+            place = piece.tensor.device
+            own = {moment: whole[piece.name][piece.slots].clone().to(place) for moment, whole in moments.items()}
+            # fused updates count their steps where the parameters are, the others on the CPU
+            counted = torch.tensor(float(steps), device=place if self.updates.defaults.get("fused") else "cpu")
+            self.updates.state[piece.tensor] = {"step": counted} | own
 
 
 @dataclass(frozen=True, eq=False)
