@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: all setup figures pull test lint format bench costs docs lock clean help
+.PHONY: all setup figures pull test lint format bench costs docs lock envs image-test clean help
 
 all: setup ## build the whole suite at SCALE (quick) and say where the gallery is
 	tangentbench run all --scale $(SCALE) --cores $(CORES)
@@ -61,11 +61,18 @@ bench: setup ## run the benchmarks side by side with their peers
 docs: setup ## write the generated parts of the README
 	python -m tangentbench.report.readme
 
-lock: setup ## resolve requirements.lock anew from pyproject.toml
+lock: setup ## resolve requirements.lock and requirements-gpu.lock anew from pyproject.toml
 	python tools/lock.py
+
+envs: setup ## write envs/*.yaml from the lock
+	python tools/environments.py
+
+image-test: setup ## build the CPU image, run it, compare its numbers with ours; check the recipes
+	hadolint Dockerfile
+	python -m pytest -rs tests/containers
 
 clean: ## remove results and logs (not data, not .venv)
 	rm -rf results/*/ logs .snakemake
 
 help: ## this text
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

@@ -28,7 +28,7 @@ MEMORY = PACKAGE_FOLDER / "__pycache__" / f"fingerprints-{sys.version_info.major
 """Facts by the sum of the source text, so that Snakemake's start does not parse the whole package again."""
 WIRING = frozenset(
     f"{PACKAGE}.{name}"
-    for name in ("catalogue", "config", "errors", "files", "locks", "paths", "registry", "provenance")
+    for name in ("catalogue", "config", "device", "errors", "files", "locks", "paths", "registry", "provenance")
 ) | {PACKAGE}
 
 

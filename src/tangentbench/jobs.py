@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from tangentbench.catalogue import Catalogue, load_catalogue, require_scale
+from tangentbench.device import DEVICE_VARIABLE, choose
 from tangentbench.errors import TangentbenchError
 from tangentbench.files import cannot_write, read_json, write_json
 from tangentbench.grams import Grams, part_plans
@@ -157,8 +158,12 @@ def planned_grams(paths: Paths, scale: str) -> Grams:
 @seed_option
 @threads_option
 @click.option("--code", help="Fingerprint of the code behind the study function.")
-def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: int, code: str | None) -> None:
+@click.option("--device", envvar=DEVICE_VARIABLE, default="auto", help="auto, cpu, cuda or cuda:N, for torch.")
+def measure(
+    paths: Paths, name: str, part: str, scale: str, seed: int, threads: int, code: str | None, device: str
+) -> None:
     """Run the study function of one artifact on one part of its settings."""
+    choose(device)
     limit_threads(threads)
     from tangentbench.datasets import load_dataset
     from tangentbench.registry import Context, GramStore, check_settings, study_function
@@ -171,7 +176,7 @@ def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: 
     function = study_function(artifact)
     check_settings(function, settings, paths.catalogue / f"{artifact.study}.yaml", name)
     limit_torch_threads(threads)
-    used = {one: catalogue.artifact(one) for one in artifact.uses}
+    used = {one: catalogue.artifact(one) for one in artifact.uses_at(scale)}
     table_files = {one: paths.table(scale, used[one].study, one) for one in used}
     dataset_files = {one: paths.dataset(one) for one in artifact.datasets_at(scale)}
     plans = part_plans(artifact, scale, part)

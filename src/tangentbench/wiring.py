@@ -84,7 +84,7 @@ class Wiring:
         return [str(self.paths.dataset(name)) for name in self.catalogue.artifact(artifact).datasets_at(scale)]
 
     def used_tables(self, artifact: str, scale: str) -> list[str]:
-        used = (self.catalogue.working_artifact(name) for name in self.catalogue.artifact(artifact).uses)
+        used = (self.catalogue.working_artifact(name) for name in self.catalogue.artifact(artifact).uses_at(scale))
         return [str(self.paths.table(scale, one.study, one.name)) for one in used]
 
     @cached_property

@@ -11,7 +11,7 @@ rule gram_inputs:
     log:
         "logs/{scale}/gram_inputs/{inputs}.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     params:
         code=wiring.module_code("tangentbench.datasets.images"),
         seed=wiring.settings["seed"],
@@ -30,7 +30,7 @@ rule gram_store:
     log:
         "logs/{scale}/grams/{gram}/{kernel}/{matrix}/store.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     params:
         kernel=lambda wildcards: wiring.gram_kernel(
             wildcards.gram, wildcards.kernel, wildcards.scale
@@ -53,7 +53,7 @@ rule gram_tile:
     group:
         wiring.tile_group
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
     resources:
         mem_mb=wiring.tile_memory,
@@ -78,7 +78,7 @@ rule gram_certificate:
     log:
         "logs/{scale}/grams/{gram}/{kernel}/{matrix}/certificate.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
     resources:
         mem_mb=wiring.certificate_memory,

@@ -13,7 +13,7 @@ rule measure:
     group:
         wiring.part_group
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     threads: lambda wildcards: wiring.threads(wildcards.artifact)
     resources:
         mem_mb=wiring.part_memory,
@@ -41,6 +41,6 @@ rule table:
     log:
         "logs/{scale}/{study}/{artifact}/table.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     shell:
         "python -m tangentbench.jobs table {wildcards.artifact} --scale {wildcards.scale} --log {log}"

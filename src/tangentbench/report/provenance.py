@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -30,6 +31,8 @@ ALWAYS_RECORDED = ("numpy", "pandas")
 RECORDED_IF_IMPORTED = ("torch", "jax")
 SAME_JOB = ("artifact", "part", "scale", "seed", "settings", "code", "versions", "inputs")
 GIT_TIMEOUT_SECONDS = 30
+COMMIT_VARIABLE = "TANGENTBENCH_COMMIT"
+COMMIT = re.compile(r"[0-9a-f]{40}")
 GIB = 2**30
 MIB = 2**20
 
@@ -129,11 +132,13 @@ def collect(
 def commit_of(root: Path) -> tuple[str | None, bool | None]:
     """The commit checked out at `root` and whether the tree differs from it; (None, None) outside git.
 
-    A repository further up that merely contains `root` is somebody else's and does not count.
+    A repository further up that merely contains `root` is somebody else's and does not count. The container image has
+    no repository: the commit it was built from stands in TANGENTBENCH_COMMIT.
     """
     answer = git(root, "rev-parse", "--show-toplevel", "HEAD")
     if answer is None:
-        return None, None
+        built_from = os.environ.get(COMMIT_VARIABLE, "")
+        return (built_from, None) if COMMIT.fullmatch(built_from) else (None, None)
     top, commit = answer.splitlines()
     if Path(top).resolve() != root.resolve():
         return None, None

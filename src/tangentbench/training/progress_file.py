@@ -27,7 +27,7 @@ class ProgressFile:
     every_seconds: float = SAVE_EVERY_SECONDS
 
     def save(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        arrays = {f"tensor_{name}": tensor.detach().numpy() for name, tensor in tensors.items()}
+        arrays = {f"tensor_{name}": tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
         save_arrays(self.path, self.key, {"facts": np.array(json.dumps(facts)), **arrays})
 
     def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
@@ -40,7 +40,7 @@ class ProgressFile:
 
 def save_parameters(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Named tensors, for instance `Stack.tensors` of an epoch, as .npz."""
-    arrays: dict[str, Any] = {name: tensor.detach().numpy() for name, tensor in tensors.items()}
+    arrays: dict[str, Any] = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
     with written_whole(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, **arrays)
 
