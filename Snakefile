@@ -18,6 +18,10 @@ except TangentbenchError as error:
 SCALE = wiring.scale
 
 
+# Used with `--sdm apptainer` only: every rule then runs in this image, on the code of this checkout.
+container: wiring.settings["container"]
+
+
 rule all:
     default_target: True
     input:

@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "aligned.hpp"
 #include "core.hpp"
 #include "parallel.hpp"
 
@@ -18,21 +19,6 @@ namespace {
 constexpr int bits_before_rescaling = 48;
 constexpr int slices_of_offsets = 4;   // pieces of one entry's planes that threads can share
 constexpr int images_at_once = 4;      // first images that share a group's tables when there is one plane only
-
-template <class Scalar>
-struct Aligned {
-    struct Free {
-        void operator()(void* memory) const { std::free(memory); }
-    };
-    std::unique_ptr<Scalar[], Free> memory;
-
-    explicit Aligned(std::size_t count) {
-        const std::size_t bytes = (count * sizeof(Scalar) + 63) / 64 * 64 + 64;
-        memory.reset(static_cast<Scalar*>(std::aligned_alloc(64, bytes)));
-        if (!memory) throw std::bad_alloc();
-    }
-    Scalar* get() const { return memory.get(); }
-};
 
 // Images in groups of lanes, each scaled by a power of two to pixels of at most 1 (the kernel is homogeneous, so the
 // scale can be put back exactly), and the tables of their variances.
@@ -250,6 +236,11 @@ TANGENTBENCH_API int tangentbench_lanes(const char* instruction_set, int bytes) 
 TANGENTBENCH_API double tangentbench_peak_gflops(const char* instruction_set, double seconds) {
     const InstructionSet* const set = find(instruction_set);
     return set ? set->peak_gflops(seconds) : 0;
+}
+
+// A core found elsewhere than beside the caller's sources is only used if both mean the same request.
+TANGENTBENCH_API int tangentbench_request_bytes() {
+    return static_cast<int>(sizeof(Request));
 }
 
 TANGENTBENCH_API int tangentbench_uses_openmp() {

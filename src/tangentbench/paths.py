@@ -62,6 +62,10 @@ class Paths:
         return self.config / "unit_costs.yaml"
 
     @property
+    def cluster(self) -> Path:
+        return self.config / "cluster.yaml"
+
+    @property
     def data(self) -> Path:
         return self.root / "data"
 
@@ -115,6 +119,10 @@ class Paths:
     def work(self, scale: str, study: str, artifact: str, part: str) -> Path:
         """A folder a study may keep checkpoints in; it outlives a killed job and is removed after a finished one."""
         return self.study(scale, study) / "work" / artifact / part
+
+    def part_lock(self, scale: str, study: str, artifact: str, part: str) -> Path:
+        """Held by the process that computes a part."""
+        return self.study(scale, study) / "work" / artifact / f"{part}.lock"
 
     def gram_inputs(self, scale: str, inputs: str, matrix: str) -> Path:
         """Prepared images as one plain array that every tile's job maps."""

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tangentbench.device import current
 from tangentbench.errors import InvalidConfig, TangentbenchError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
     from matplotlib.figure import Figure
 
     from tangentbench.catalogue import Artifact
@@ -44,6 +46,11 @@ class Context:
     work: Path | None = None
     """A folder for checkpoints, kept until the job has finished."""
     threads: int = 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where torch computes; the training loop and the kernels use it without being told."""
+        return current()
 
     @property
     def dataset(self) -> Dataset:

@@ -11,6 +11,9 @@ from typing import Any
 
 from tangentbench.catalogue import Catalogue, load_catalogue
 from tangentbench.config import SCALES, load_settings
+from tangentbench.costs.gram import certificate_work, tile_work, tiled_work
+from tangentbench.costs.model import load_unit_costs, part_work, without
+from tangentbench.costs.needs import Cluster, Needs
 from tangentbench.datasets import load_recipes
 from tangentbench.errors import UnknownName
 from tangentbench.fingerprint import fingerprint, fingerprint_of
@@ -81,7 +84,7 @@ class Wiring:
         return [str(self.paths.dataset(name)) for name in self.catalogue.artifact(artifact).datasets_at(scale)]
 
     def used_tables(self, artifact: str, scale: str) -> list[str]:
-        used = (self.catalogue.working_artifact(name) for name in self.catalogue.artifact(artifact).uses)
+        used = (self.catalogue.working_artifact(name) for name in self.catalogue.artifact(artifact).uses_at(scale))
         return [str(self.paths.table(scale, one.study, one.name)) for one in used]
 
     @cached_property
@@ -121,6 +124,54 @@ class Wiring:
 
     def gram_threads(self, owner: str, name: str, scale: str) -> int:
         return self.grams(scale).plan(owner, name).threads
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return Cluster.load(self.paths, load_unit_costs(self.paths))
+
+    def part_needs(self, wildcards: Any) -> Needs:
+        """What the job of a part asks for, without the matrices that jobs of their own compute."""
+        one, scale, part = self.catalogue.working_artifact(wildcards.artifact), wildcards.scale, wildcards.part
+        done_elsewhere = [tiled_work(plan) for plan in part_plans(one, scale, part)]
+        return self._cluster.needs(without(part_work(one, scale, part), done_elsewhere), one.threads, one.name)
+
+    def part_memory(self, wildcards: Any, attempt: int) -> int:
+        return attempt * self.part_needs(wildcards).memory_mb
+
+    def part_minutes(self, wildcards: Any) -> int:
+        return self.part_needs(wildcards).minutes
+
+    def part_gpus(self, wildcards: Any) -> int:
+        return self.part_needs(wildcards).gpus
+
+    def part_group(self, wildcards: Any) -> str:
+        """Small parts share a submission; not those of artifacts that wait for each other's tables."""
+        used = {name for one in self.catalogue for name in one.uses}
+        alone = wildcards.artifact in used or self.catalogue.artifact(wildcards.artifact).uses
+        return "part" if alone or not self.part_needs(wildcards).small else "small_part"
+
+    def tile_needs(self, wildcards: Any) -> Needs:
+        plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
+        return self._cluster.needs(tile_work(plan), plan.threads, wildcards.gram)
+
+    def tile_memory(self, wildcards: Any, attempt: int) -> int:
+        return attempt * self.tile_needs(wildcards).memory_mb
+
+    def tile_minutes(self, wildcards: Any) -> int:
+        return self.tile_needs(wildcards).minutes
+
+    def tile_group(self, wildcards: Any) -> str:
+        return "small_tile" if self.tile_needs(wildcards).small else "tile"
+
+    def certificate_needs(self, wildcards: Any) -> Needs:
+        plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
+        return self._cluster.needs(certificate_work(plan, wildcards.matrix), plan.threads, wildcards.gram)
+
+    def certificate_memory(self, wildcards: Any, attempt: int) -> int:
+        return attempt * self.certificate_needs(wildcards).memory_mb
+
+    def certificate_minutes(self, wildcards: Any) -> int:
+        return self.certificate_needs(wildcards).minutes
 
     def threads(self, artifact: str) -> int:
         return self.catalogue.artifact(artifact).threads

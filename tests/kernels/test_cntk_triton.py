@@ -108,7 +108,7 @@ def test_kernel_compiles_for_gpus_and_keeps_its_plane_in_registers(capability, t
 
 
 def test_auto_takes_triton_on_a_gpu_and_torch_for_images_too_large_for_it(monkeypatch):
-    monkeypatch.setattr(sys.modules[chosen_backend.__module__], "cuda_usable", lambda: True)
+    monkeypatch.setattr(sys.modules[chosen_backend.__module__], "on_gpu", lambda: True)
     monkeypatch.setattr(recursion_triton, "installed", lambda: True)
     assert chosen_backend("auto", (32, 32)) == "triton"
     assert chosen_backend("auto", (96, 96)) == "torch"

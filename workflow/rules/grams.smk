@@ -11,7 +11,7 @@ rule gram_inputs:
     log:
         "logs/{scale}/gram_inputs/{inputs}.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     params:
         code=wiring.module_code("tangentbench.datasets.images"),
         seed=wiring.settings["seed"],
@@ -30,7 +30,7 @@ rule gram_store:
     log:
         "logs/{scale}/grams/{gram}/{kernel}/{matrix}/store.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     params:
         kernel=lambda wildcards: wiring.gram_kernel(
             wildcards.gram, wildcards.kernel, wildcards.scale
@@ -50,9 +50,14 @@ rule gram_tile:
         "results/{scale}/grams/{gram}/{kernel}/{matrix}/tiles/{tile}.npy",
     log:
         "logs/{scale}/grams/{gram}/{kernel}/{matrix}/{tile}.log",
+    group:
+        wiring.tile_group
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
+    resources:
+        mem_mb=wiring.tile_memory,
+        runtime=wiring.tile_minutes,
     params:
         code=wiring.module_code("tangentbench.kernels.named"),
     shell:
@@ -73,8 +78,11 @@ rule gram_certificate:
     log:
         "logs/{scale}/grams/{gram}/{kernel}/{matrix}/certificate.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
+    resources:
+        mem_mb=wiring.certificate_memory,
+        runtime=wiring.certificate_minutes,
     params:
         code=wiring.module_code("tangentbench.kernels.certificate"),
     shell:

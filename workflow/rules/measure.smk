@@ -10,9 +10,15 @@ rule measure:
         provenance="results/{scale}/{study}/parts/{artifact}/{part}.json",
     log:
         "logs/{scale}/{study}/{artifact}/{part}.log",
+    group:
+        wiring.part_group
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     threads: lambda wildcards: wiring.threads(wildcards.artifact)
+    resources:
+        mem_mb=wiring.part_memory,
+        runtime=wiring.part_minutes,
+        gpu=wiring.part_gpus,
     params:
         settings=lambda wildcards: wiring.part_settings(
             wildcards.artifact, wildcards.scale, wildcards.part
@@ -21,7 +27,8 @@ rule measure:
         seed=wiring.settings["seed"],
     shell:
         "python -m tangentbench.jobs measure {wildcards.artifact} '{wildcards.part}'"
-        " --scale {wildcards.scale} --seed {params.seed} --threads {threads} --log {log}"
+        " --scale {wildcards.scale} --seed {params.seed} --threads {threads}"
+        " --code {params.code} --log {log}"
 
 
 rule table:
@@ -34,6 +41,6 @@ rule table:
     log:
         "logs/{scale}/{study}/{artifact}/table.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     shell:
         "python -m tangentbench.jobs table {wildcards.artifact} --scale {wildcards.scale} --log {log}"

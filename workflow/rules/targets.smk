@@ -27,7 +27,7 @@ for artifact in wiring.catalogue:
             log:
                 f"logs/{artifact.name}.log",
             conda:
-                "../../envs/tangentbench.yaml"
+                "../../envs/report.yaml"
             params:
                 artifact=artifact.name,
             shell:

@@ -1,6 +1,7 @@
 """Kernels of wide networks.
 
-`cntk`, `ntk`: exact, infinitely wide. `empirical_ntk`, `npk`: of finite networks and of their gates.
+`cntk`, `ntk`, `layered_kernel` (of `myrtle`, `resnet50` or a list of `kernels.layers`): exact, infinitely wide.
+`empirical_ntk`, `npk`: of finite networks and of their gates.
 `Gram`, `certify`: matrices on disk. `regress`, `Predictor`, `code_labels`: what is fitted on them.
 """
 
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tangentbench.kernels.certificate import certify, read_certificate
 from tangentbench.kernels.cntk import cntk
 from tangentbench.kernels.fully_connected import ntk
+from tangentbench.kernels.layered import layered_kernel
+from tangentbench.kernels.layers import myrtle, resnet50
 from tangentbench.kernels.predictor import Predictor, code_labels
 from tangentbench.kernels.regression import Regression, regress
 from tangentbench.kernels.tiles import Gram
@@ -26,10 +29,13 @@ __all__ = [
     "cntk",
     "code_labels",
     "empirical_ntk",
+    "layered_kernel",
+    "myrtle",
     "npk",
     "ntk",
     "read_certificate",
     "regress",
+    "resnet50",
 ]
 
 # These two need torch, whose import takes longer than many a tile of a Gram matrix.

@@ -12,19 +12,18 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from tqdm import tqdm
 
+from tangentbench.device import on_gpu
 from tangentbench.errors import UnknownName
 from tangentbench.kernels import native, small_angles
 from tangentbench.kernels.architecture import Architecture, InvalidKernelInput, Kind, Pooling
 
 Backend = Literal["auto", "native", "triton", "torch", "neural-tangents"]
 BACKENDS = ("auto", "native", "triton", "torch", "neural-tangents")
-NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 TILE_LIMIT = 256
 TILE_TABLE_BYTES = 128 << 20
@@ -133,7 +132,7 @@ def chosen_backend(backend: str, size: tuple[int, ...] = (32, 32)) -> str:
         raise UnknownName("backend", str(backend), BACKENDS)
     if backend != "auto":
         return backend
-    if cuda_usable():
+    if on_gpu():
         from tangentbench.kernels import recursion_triton
 
         return "triton" if recursion_triton.installed() and recursion_triton.fits(*size) else "torch"
@@ -146,15 +145,6 @@ def chosen_backend(backend: str, size: tuple[int, ...] = (32, 32)) -> str:
         stacklevel=3,
     )
     return "torch"
-
-
-def cuda_usable() -> bool:
-    """Whether there is a CUDA device. Without Nvidia's driver the answer costs no import of torch."""
-    if not NVIDIA_DRIVER.exists():
-        return False
-    import torch
-
-    return bool(torch.cuda.is_available())
 
 
 def thread_count(threads: int | None) -> int:

@@ -4,7 +4,9 @@ The core is built with the package. In an editable install it lies beside this f
 
     pip install --no-build-isolation -e .
 
-builds it again. Where it is missing `available()` is false and the torch recursion serves.
+builds it again. Inside the container image the checkout's own core may be missing or built for another system; then
+the image's serves, which TANGENTBENCH_CORE names. Where there is none `available()` is false and the torch recursion
+serves.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.kernels.architecture import Architecture, InvalidKernelInput
 
 LIBRARY = Path(__file__).with_name("_cntk_core.so")
+LIBRARY_VARIABLE = "TANGENTBENCH_CORE"
 INSTRUCTION_SET_VARIABLE = "TANGENTBENCH_INSTRUCTION_SET"
 OUT_OF_MEMORY, UNKNOWN_INSTRUCTION_SET = 1, 2
 
@@ -57,10 +60,12 @@ class Request(ctypes.Structure):
 @functools.cache
 def load() -> ctypes.CDLL | str:
     """The library, or the reason why there is none."""
-    try:
-        library = ctypes.CDLL(os.fspath(LIBRARY))
-    except OSError as error:
-        return str(error) if LIBRARY.exists() else f"{LIBRARY.name} was not built"
+    library = opened(LIBRARY)
+    if isinstance(library, str) and (elsewhere := os.environ.get(LIBRARY_VARIABLE)):
+        found = opened(Path(elsewhere))
+        library = found if isinstance(found, str) or same_request(found) else f"{elsewhere} is of another version"
+    if isinstance(library, str):
+        return library
     images = [ctypes.c_void_p, ctypes.c_int]
     for precision in ("float32", "float64"):
         rectangle = getattr(library, f"tangentbench_cntk_{precision}")
@@ -79,6 +84,19 @@ def load() -> ctypes.CDLL | str:
     library.tangentbench_peak_gflops.argtypes = [ctypes.c_char_p, ctypes.c_double]
     library.tangentbench_peak_gflops.restype = ctypes.c_double
     return library
+
+
+def opened(file: Path) -> ctypes.CDLL | str:
+    try:
+        return ctypes.CDLL(os.fspath(file))
+    except OSError as error:
+        return str(error) if file.exists() else f"{file.name} was not built"
+
+
+def same_request(library: ctypes.CDLL) -> bool:
+    """Whether a core that was not built with this checkout understands its requests."""
+    size = getattr(library, "tangentbench_request_bytes", None)
+    return size is not None and size() == ctypes.sizeof(Request)
 
 
 def available() -> bool:
@@ -126,7 +144,7 @@ def describe() -> dict[str, Any]:
         return {"available": False, "reason": loaded}
     return {
         "available": True,
-        "library": os.fspath(LIBRARY),
+        "library": loaded._name,
         "instruction_set": chosen_instruction_set(),
         "instruction_sets": instruction_sets(),
         "threading": "OpenMP" if loaded.tangentbench_uses_openmp() else "std::thread",

@@ -20,6 +20,7 @@ import mpmath
 import numpy as np
 import torch
 
+from tangentbench.device import current, on_gpu
 from tangentbench.errors import TangentbenchError
 from tangentbench.kernels.architecture import Architecture
 from tangentbench.kernels.recursion_torch import inverse_root, normalised, variances
@@ -93,7 +94,7 @@ def usable_device(device: str | None) -> torch.device:
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise TritonUnusable(f"there is no CUDA device ({INTERPRET_VARIABLE}=1 interprets it on the CPU, for tests)")
-    return torch.device(device or "cuda")
+    return torch.device(device or "cuda") if device or not on_gpu() else current()
 
 
 def launches(pairs: int, area: int, architecture: Architecture) -> list[tuple[int, int]]:

@@ -11,13 +11,9 @@ of when its holder dies. Where the file system knows no locks, work may be done 
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +33,7 @@ from tangentbench.kernels.inputs import (
 )
 from tangentbench.kernels.matrix import Matrix
 from tangentbench.kernels.resources import memory_allowed, require_disk, require_memory
+from tangentbench.locks import locked
 from tangentbench.tiling import regular_edges, tile_name
 
 Array = NDArray[Any]
@@ -45,8 +42,6 @@ Kernel = Callable[[Array, Array | None], Array]
 
 FORMAT = 1
 DEFAULT_TILE = 512
-LEFTOVER_SECONDS = 3600
-LOCKS_UNKNOWN = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
 
 
 class Gram(Matrix):
@@ -125,8 +120,6 @@ class Gram(Matrix):
             manifest = read_json(manifest_path(folder))
         except FileNotFoundError:
             raise TangentbenchError(f"no Gram store in {folder}: make it with Gram.create") from None
-        except ValueError as error:
-            raise ResultUnreadable(manifest_path(folder), str(error)) from error
         if manifest.get("format") != FORMAT:
             raise ResultUnreadable(manifest_path(folder), f"its format is {manifest.get('format')}, not {FORMAT}")
         rows = None if x1 is None else as_inputs(x1, "x1")
@@ -196,7 +189,6 @@ class Gram(Matrix):
         if not todo:
             return
         self._require_inputs()
-        self._remove_leftovers()
         self._require_room(todo, memory_limit)
         entries = {key: int(np.prod(self.tile_shape(key))) for key in todo}
         with tqdm(total=sum(entries.values()), unit="entry", unit_scale=True, desc="tiles", disable=quiet) as bar:
@@ -283,13 +275,6 @@ class Gram(Matrix):
             self._verified.add(key)
         return True
 
-    def _remove_leftovers(self) -> None:
-        """Remove the temporary files of processes that were killed long ago and hold no lock."""
-        for path in (self.folder / "tiles").glob(".*.npy"):
-            with locked(path.with_name(path.name.split(".")[1] + ".lock"), wait=False) as mine:
-                if mine and path.exists() and time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
-                    path.unlink(missing_ok=True)
-
     def _require_inputs(self) -> None:
         if self.x1 is None or self.x2 is None:
             sides = "x1" if self.symmetric else "x1 and x2"
@@ -350,28 +335,6 @@ def mirrored(values: Array) -> Array:
     lower = np.tril(values)
     lower += np.tril(values, -1).T
     return lower
-
-
-@contextmanager
-def locked(path: Path, wait: bool) -> Iterator[bool]:
-    """Hold the lock `path`; yields False if another process holds it and we do not wait."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stream = path.open("w")
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        except OSError as error:
-            if error.errno not in LOCKS_UNKNOWN:
-                raise cannot_write(path, error) from error
-        yield True
-        # Whoever opened this file before it goes will find the tile finished once the lock is theirs.
-        path.unlink(missing_ok=True)
 
 
 def manifest_path(folder: Path) -> Path:

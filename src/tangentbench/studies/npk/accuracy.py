@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import pandas as pd
-import torch
 from torch import Tensor
 
 from tangentbench.datasets import Dataset
@@ -16,7 +15,7 @@ from tangentbench.models.gated import FROZEN, RELU, Gating, decoupled
 from tangentbench.registry import Context, study
 from tangentbench.studies.npk.images import split
 from tangentbench.studies.npk.modes import Laboratory, Run, accuracy_rows
-from tangentbench.training.examples import Examples
+from tangentbench.training.examples import held_out
 from tangentbench.training.loop import Recipe, Trained
 from tangentbench.training.optimisers import Optimiser
 
@@ -99,8 +98,9 @@ def accuracies(
         )
         name = dataset.name
         examples, test = split(dataset, train_images.get(name), test_images.get(name), context.seed)
-        examples, held_out = hold_out(examples, validation_images, context.seed)
-        evaluate = {"test": test} | ({"validation": held_out} if held_out else {})
+        evaluate = {"test": test}
+        if validation_images:
+            examples, evaluate["validation"] = held_out(examples, validation_images, context.seed)
         family = "fc" if kind == "fc" else "conv"
         recipe = Recipe(
             epochs[family],
@@ -214,15 +214,4 @@ def architecture_of(
         stride=stride,
         padding=padding,
         biases=biases,
-    )
-
-
-def hold_out(examples: Examples, count: int, seed: int) -> tuple[Examples, Examples | None]:
-    """Training examples without `count` random ones, and these."""
-    if not count:
-        return examples, None
-    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed))
-    held, kept = order[:count], order[count:].sort().values
-    return Examples(examples.inputs[kept], examples.labels[kept]), Examples(
-        examples.inputs[held], examples.labels[held]
     )
