@@ -15,6 +15,7 @@ from tangentbench.studies.npk.accuracy import accuracies, chosen_steps
 from tangentbench.studies.npk.alignment import label_alignment
 from tangentbench.studies.npk.decoupled import value_and_feature_kernels
 from tangentbench.studies.npk.flips import flipping_gates
+from tangentbench.studies.npk.modes import chosen_epoch
 from tangentbench.studies.npk.stages import gates_of_stages
 from tangentbench.studies.npk.theorem import frozen_gates
 
@@ -50,8 +51,7 @@ TABLE2: dict[str, Any] = {
     "soft_gate_height": 1.0,
     "batch_size": 16,
     "sgd_steps": [0.1, 1e-6],
-    "sgd_step_chosen_on": "test",
-    "validation_images": 0,
+    "validation_images": {},
     "adam_step_cnn": 1e-2,
     "adam_step_fc": 1e-2,
     "flnpf_checkpoint": "best_test",
@@ -86,13 +86,29 @@ def test_table2_trains_convolutions(row: str) -> None:
     assert values[values["quantity"] == "best test accuracy"]["value"].between(0, 100).all()
 
 
-def test_table2_can_choose_on_a_validation_split() -> None:
-    table = table2(["fc_sgd"], sgd_step_chosen_on="validation", validation_images=12, columns=["relu"])
-    assert set(table[table["quantity"] == "best test accuracy"]["step_size"]) == {0.1}
-    with pytest.raises(TangentbenchError, match="validation_images"):
-        table2(["fc_sgd"], sgd_step_chosen_on="validation")
+def test_table2_has_a_protocol_that_no_test_image_chooses() -> None:
+    both = table2(["fc_sgd"], validation_images={"images1": 12}, columns=["flnpf", "relu"])
+    validated = both[both["quantity"] == "validated test accuracy"]
+    assert len(validated) == 2 * 2 and set(validated["step_size"]) == {0.1}
+    printed = table2(["fc_sgd"], columns=["flnpf", "relu"])
+    rest = both[both["quantity"] != "validated test accuracy"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rest, printed)
+    with pytest.raises(TangentbenchError, match="48 of 48 training images"):
+        table2(["fc_sgd"], validation_images={"images1": 48})
     with pytest.raises(UnknownName, match="row of Table 2"):
         table2(["fc_sdg"])
+
+
+def test_the_epoch_is_chosen_on_the_other_set() -> None:
+    history = pd.DataFrame(
+        {
+            "run": [0, 0, 0, 1],
+            "epoch": [1, 2, 3, 1],
+            "validation_accuracy": [0.5, 0.7, 0.7, 0.9],
+            "test_accuracy": [0.9, 0.6, 0.8, 0.1],
+        }
+    )
+    assert chosen_epoch(history, 0, "validation", "test") == pytest.approx(60.0)
 
 
 def test_steps_are_chosen_by_their_mean() -> None:
