@@ -16,7 +16,7 @@ from tangentbench.studies.npk.alignment import label_alignment
 from tangentbench.studies.npk.decoupled import value_and_feature_kernels
 from tangentbench.studies.npk.flips import flipping_gates
 from tangentbench.studies.npk.modes import chosen_epoch
-from tangentbench.studies.npk.stages import gates_of_stages
+from tangentbench.studies.npk.stages import exact_kernel, gates_of_stages
 from tangentbench.studies.npk.theorem import frozen_gates
 
 
@@ -116,9 +116,26 @@ def test_steps_are_chosen_by_their_mean() -> None:
     assert chosen_steps(table, "test best") == {"a": 2.0}
 
 
+def exact_accuracies(**columns: list[float]) -> pd.DataFrame:
+    """A table like that of cntk_table1: for each column its accuracies at depths 3, 4, ..."""
+    rows = [
+        {"column": column, "depth": 3 + place, "seed": 0, "value": value, "train_images": 50}
+        for column, values in columns.items()
+        for place, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_the_exact_kernel_is_that_of_the_best_depth_on_most_images() -> None:
+    table = exact_accuracies(cntk_v=[90.0], cntk_gap_2k=[60.0, 64.0, 62.0], cntk_gap=[70.0, 69.0])
+    assert exact_kernel(table)["value"].tolist() == [70.0]
+    assert exact_kernel(table[table["column"] != "cntk_gap"])["value"].tolist() == [64.0]
+    assert exact_kernel(exact_accuracies(cntk_v=[90.0])).empty
+
+
 def test_stages_are_as_many_as_checkpoints() -> None:
     table = gates_of_stages(
-        Context(seed=0, datasets={"c": COLOUR}),
+        Context(seed=0, datasets={"c": COLOUR}, tables={"cntk_table1": exact_accuracies(cntk_gap=[50.0])}),
         architecture="gconv",
         optimiser="adam",
         step=1e-2,
@@ -135,7 +152,8 @@ def test_stages_are_as_many_as_checkpoints() -> None:
     )
     copied = table[(table["network"] == "FLNPF") & (table["quantity"] == "best test accuracy")]
     assert sorted(zip(copied["stage"], copied["epoch"], strict=True)) == [(1, 1), (1, 1), (2, 3), (2, 3)]
-    assert set(table["network"]) == {"ReLU", "FLNPF", "FRNPF"}
+    assert set(table["network"]) == {"ReLU", "FLNPF", "FRNPF", "CNTK"}
+    assert table[table["network"] == "CNTK"]["images"].tolist() == [50, 50]
 
 
 def test_label_fit_starts_at_one_and_keeps_its_bound() -> None:

@@ -69,7 +69,7 @@ def accuracies(
 
     `runs` and `epochs` are given apart for `fc` and `conv` rows, image counts for each data set. Where
     `validation_images` names a data set, its rows are trained a second time without that many training images, which
-    then choose the SGD step, the epoch and the gates of FLNPF: `validated test accuracy`. No test image has a say in it.
+    then choose the SGD step, the epoch and the gates of FLNPF: `validated test accuracy`, chosen by no test image.
     """
     for names, known, kind in ((rows, ROWS, "row of Table 2"), (columns, COLUMNS, "column of Table 2")):
         for name in names:
