@@ -41,7 +41,7 @@ class Examples:
 def held_out(examples: Examples, count: int, seed: int) -> tuple[Examples, Examples]:
     """Examples without `count` random ones, and these."""
     if count >= len(examples):
-        raise TangentbenchError(f"{count} of {len(examples)} training images cannot be held out: leave some to train on")
+        raise TangentbenchError(f"cannot hold out {count} of {len(examples)} training images: leave some to train on")
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed))
     held, kept = order[:count], order[count:].sort().values
     return Examples(examples.inputs[kept], examples.labels[kept]), Examples(
