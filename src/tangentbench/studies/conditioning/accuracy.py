@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from tangentbench.datasets.images import ImageChoice, select
 from tangentbench.registry import Context, study
-from tangentbench.studies.cntk.images import select
 from tangentbench.studies.conditioning.plan import (
     Course,
     Images,
@@ -118,16 +118,8 @@ def lent(context: Context, training: Training) -> pd.DataFrame | None:
 
 def images_of(context: Context, images: Images, epochs: int, probe_absolute: bool) -> Task:
     """The task, with images as (n, channels, height, width)."""
-    chosen = select(
-        context.dataset,
-        train=images.train,
-        test=images.test,
-        side=images.side,
-        pixels=images.pixels,
-        subset="balanced",
-        subset_number=0,
-        seed=context.seed,
-    )
+    choice = ImageChoice(images.train, images.test, images.side, images.pixels, subset="balanced")
+    chosen = select(context.dataset, choice, context.seed)
     training, test = (
         Examples(torch.from_numpy(np.ascontiguousarray(x.transpose(0, 3, 1, 2))), torch.from_numpy(y))
         for x, y in ((chosen.x_train, chosen.y_train), (chosen.x_test, chosen.y_test))

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tangentbench.datasets import Dataset
 from tangentbench.datasets.dataset import Inputs
+from tangentbench.datasets.images import channel_moments, chosen
 from tangentbench.datasets.resampling import downsample, upsample
-from tangentbench.studies.cntk.images import channel_moments, chosen
 
 
 @dataclass(frozen=True, eq=False)
