@@ -1,8 +1,8 @@
 """1,024 networks of one hidden layer and width 256 trained together, against one after the other in plain PyTorch.
 
 Both train on ten images of 4x4 pixels with full-batch gradient descent and momentum (thesis A.14), from the same
-weights. The peer is an ordinary loop: nn.Linear without biases, cross_entropy, backward, torch.optim.SGD. It trains a few of the
-networks and is extrapolated to all of them. Drawing the weights is left out on both sides.
+weights. The peer is an ordinary loop: nn.Linear without biases, cross_entropy, backward, torch.optim.SGD. It trains a
+few of the networks and is extrapolated to all of them. Drawing the weights is left out on both sides.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/survey.py            # 32 x 32 pixels, NTK and NNGP, the batch sizes neural-tangents likes best
     python benchmarks/survey.py --quick    # 16 x 16 pixels, NTK only
 
-Every time is the best of several, of a Gram matrix between two batches: ours of the public function, neural-tangents' of
-a compiled kernel after a warm-up. Wall-clock time, and processor time over all threads, which other programs on the
+Every time is the best of several, of the kernel between two batches: ours of the public function, neural-tangents' of a
+compiled kernel after a warm-up. Wall-clock time, and processor time over all threads, which other programs on the
 machine disturb less. Both kernels are compared before they are timed.
 """
 
@@ -71,9 +71,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="16 x 16 pixels and NTK only")
     options = parser.parse_args()
     print(f"{THREADS} threads, {native.chosen_instruction_set()}")
-    print(
-        "| network | kernel | side | ours, ms an entry | neural-tangents | its batch | ratio | ratio of processor time |"
-    )
+    print("| network | kernel | side | ours, ms an entry | neural-tangents | its batch | ratio | ratio in core time |")
     print("|---|---|---|---|---|---|---|---|")
     kinds: list[Kind] = ["ntk"] if options.quick else ["ntk", "nngp"]
     for kind in kinds:

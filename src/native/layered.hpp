@@ -59,7 +59,12 @@ struct Traversal {
 
     static std::size_t rounded(std::size_t count) { return (count + 63) / 64 * 64; }
     static Network stage_shape(const LayeredNetwork& network, const Stage& stage) {
-        return Network{network.channels, stage.height, stage.width, stage.filter, 1, false, false, false, 1, 1};
+        Network shape{};
+        shape.channels = network.channels;
+        shape.height = stage.height;
+        shape.width = stage.width;
+        shape.filter = stage.filter;
+        return shape;
     }
     static std::size_t columns_size(const LayeredNetwork& network) {
         return rounded(2 * sizeof(std::ptrdiff_t) / sizeof(T) * network.stage[0].width);

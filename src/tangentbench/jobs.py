@@ -307,12 +307,15 @@ def claims(paths: Paths, study: str, scale: str) -> None:
 @scale_option
 def gallery(paths: Paths, scale: str) -> None:
     """Write the gallery page and the claims of all studies."""
+    from itertools import chain
+
     from tangentbench.report.gallery import write_gallery
-    from tangentbench.report.verdicts import verdicts, write_claims
+    from tangentbench.report.verdicts import by_artifact, write_claims
 
     catalogue = load_catalogue(paths)
-    write_claims(paths.all_claims(scale), verdicts(catalogue, paths, scale))
-    write_gallery(catalogue, paths, scale)
+    decided = by_artifact(catalogue, paths, scale)
+    write_claims(paths.all_claims(scale), chain.from_iterable(decided.values()))
+    write_gallery(catalogue, paths, scale, decided)
 
 
 @job

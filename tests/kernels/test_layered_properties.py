@@ -18,6 +18,7 @@ from tangentbench.kernels.layers import (
     Residual,
     forward_operations,
 )
+from tangentbench.paths import find_root
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native core was not built here")
 BACKENDS = [pytest.param("native", marks=needs_native), "torch"]
@@ -117,6 +118,14 @@ def test_the_builders_count_their_layers():
     assert convolutions(resnet50()) == 53
     with pytest.raises(InvalidKernelInput, match="depth"):
         myrtle(6)
+
+
+def test_the_example_of_the_documentation_runs():
+    text = (find_root() / "docs" / "layers.md").read_text("utf-8")
+    names: dict[str, object] = {}
+    exec(text.split("```python\n")[1].split("```")[0], names)
+    assert np.linalg.eigvalsh(names["gram"])[0] > 0
+    assert np.linalg.eigvalsh(names["covariance"])[0] > 0
 
 
 def test_resnet50_takes_the_operations_it_is_known_for():

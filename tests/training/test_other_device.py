@@ -1,8 +1,4 @@
-"""Training on a device that is not the CPU.
-
-The second device is torch's `lazy` one, which every build has: its tensors are computed by TorchScript, hold true
-numbers, and refuse to be mixed with tensors of the CPU, as a GPU's do.
-"""
+"""Training on a device that is not the CPU (tests/second_device.py)."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch._lazy
+from second_device import lazy_device
 
 from tangentbench.models.architecture import convolutional, fully_connected
 from tangentbench.models.gated import RELU, GatedNets, build, decoupled
@@ -24,16 +21,6 @@ from tangentbench.training.optimisers import Optimiser
 from tangentbench.training.progress_file import ProgressFile
 
 SEED, RUNS, SIZES = 5, [0, 1, 2], [0.05, 0.05, 0.1]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def lazy_device() -> None:
-    backend = pytest.importorskip("torch._lazy.ts_backend", reason="this build of torch has no lazy device")
-    try:
-        backend.init()
-    except RuntimeError as error:
-        if "already" not in str(error):
-            raise
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +50,7 @@ def plain_updates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "current", lambda: torch.device("lazy"))
+    monkeypatch.setattr(loop, "current", lazy_device)
 
 
 def vectors(count: int = 60) -> Examples:
@@ -85,9 +72,9 @@ def trained(nets: GatedNets, recipe: Recipe, examples: Examples, **options: obje
 
 @pytest.mark.parametrize("optimiser", [Optimiser("sgd", momentum=0.9), Optimiser("adam"), Optimiser("rmsprop")])
 def test_other_device_gives_the_cpus_numbers(optimiser: Optimiser, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = Recipe(epochs=2, batch_size=20, optimiser=optimiser, backend="torch")
+    recipe = Recipe(epochs=1, batch_size=30, optimiser=optimiser, backend="torch")
     here = trained(nets_of(), recipe, vectors())
-    monkeypatch.setattr(loop, "current", lambda: torch.device("lazy"))
+    monkeypatch.setattr(loop, "current", lazy_device)
     nets = nets_of()
     there = trained(nets, recipe, vectors())
     for mine, theirs in ((here.last, there.last), (here.best, there.best)):
@@ -132,8 +119,10 @@ def test_probes_and_augmentation_see_the_cpu(elsewhere: None) -> None:
 
 
 def test_a_killed_training_goes_on_there(elsewhere: None, tmp_path: Path) -> None:
-    whole = trained(nets_of(), Recipe(epochs=2, batch_size=20, optimiser=Optimiser("adam")), vectors())
+    whole = trained(nets_of(), Recipe(epochs=2, batch_size=30, optimiser=Optimiser(momentum=0.9)), vectors())
     file = ProgressFile(tmp_path / "progress.npz", "key")
-    trained(nets_of(), Recipe(epochs=1, batch_size=20, optimiser=Optimiser("adam")), vectors(), progress=file)
-    resumed = trained(nets_of(), Recipe(epochs=2, batch_size=20, optimiser=Optimiser("adam")), vectors(), progress=file)
+    trained(nets_of(), Recipe(epochs=1, batch_size=30, optimiser=Optimiser(momentum=0.9)), vectors(), progress=file)
+    resumed = trained(
+        nets_of(), Recipe(epochs=2, batch_size=30, optimiser=Optimiser(momentum=0.9)), vectors(), progress=file
+    )
     torch.testing.assert_close(resumed.last, whole.last, rtol=1e-5, atol=1e-6)

@@ -35,16 +35,27 @@ class Cost:
     memory: float
 
 
-def costs(n1: int, n2: int, outputs: int, weights: int, forward: float, memory: int, bytes_each: int = 4) -> list[Cost]:
+def costs(
+    n1: int,
+    n2: int,
+    outputs: int,
+    weights: int,
+    forward: float,
+    memory: int,
+    bytes_each: int = 4,
+    symmetric: bool = False,
+) -> list[Cost]:
     """Both ways, the cheaper first.
 
-    weights: P. forward: operations of the network on one input. memory: bytes that gradients may take.
+    weights: P. forward: operations of the network on one input. memory: bytes that gradients may take. symmetric: both
+    sets are the same, and blocks below the diagonal are mirrored.
     """
     gradient = (1 + BACKWARD) * forward
     block = block_size(weights, memory, bytes_each)
     # the rows of a block are made once, the columns once for every block of rows
-    times = -(-n1 // block)
-    contraction = outputs * (gradient * (n1 + times * n2) + 2.0 * n1 * n2 * weights)
+    blocks = -(-n1 // block)
+    again, pairs = (blocks - 1) / 2 if symmetric else blocks, n1 * n2 * (1 + 1 / blocks) / 2 if symmetric else n1 * n2
+    contraction = outputs * (gradient * (n1 + again * n2) + 2.0 * pairs * weights)
     products = n1 * n2 * outputs * (gradient + (1 + BACKWARD) * forward)
     held = 2.0 * min(block, max(n1, n2)) * weights * bytes_each
     both = [Cost("contraction", contraction, held), Cost("products", products, 3.0 * weights * bytes_each)]
@@ -76,7 +87,9 @@ def finite_ntk(
     other = x1 if x2 is None else x2
     outputs = function(weights, x1[:1]).shape[1]
     size = sum(tensor.numel() for tensor in weights.values())
-    known = costs(len(x1), len(other), outputs, size, forward_operations, memory, x1.element_size())
+    known = costs(
+        len(x1), len(other), outputs, size, forward_operations, memory, x1.element_size(), symmetric=x2 is None
+    )
     chosen = known[0] if method == "auto" else next(one for one in known if one.method == method)
     if chosen.method == "products":
         return products(function, weights, x1, other, outputs), chosen
@@ -95,10 +108,13 @@ def contraction(function: Function, weights: Weights, x1: Tensor, x2: Tensor | N
     kernel = x1.new_empty(len(x1), len(other))
     for start in range(0, len(x1), block):
         rows = flattened(gradients(weights, x1[start : start + block]))
-        for beside in range(0, len(other), block):
+        for beside in range(start if x2 is None else 0, len(other), block):
             same = x2 is None and beside == start
             columns = rows if same else flattened(gradients(weights, other[beside : beside + block]))
-            kernel[start : start + block, beside : beside + block] = rows @ columns.T
+            piece = rows @ columns.T
+            kernel[start : start + block, beside : beside + block] = piece
+            if x2 is None:
+                kernel[beside : beside + block, start : start + block] = piece.T
     return kernel
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -13,9 +13,7 @@ from tangentbench.errors import UnknownName
 from tangentbench.kernels import native_layered
 from tangentbench.kernels.architecture import InvalidKernelInput, Kind
 from tangentbench.kernels.cntk import (
-    BACKENDS,
     TILE_ENTRY_LAYERS,
-    Backend,
     checked_images,
     chosen_backend,
     computing_type,
@@ -23,6 +21,9 @@ from tangentbench.kernels.cntk import (
     thread_count,
 )
 from tangentbench.kernels.layers import Dense, Flatten, GlobalAveragePool, Layer, Network, Relu, checked, myrtle
+
+Backend = Literal["auto", "native", "torch", "neural-tangents"]
+BACKENDS = ("auto", "native", "torch", "neural-tangents")
 
 LARGEST_TILE = 64
 SMALLEST_TILE = 16
@@ -46,7 +47,7 @@ def layered_kernel(
     kind: "ntk" for the tangent kernel of all weights, "nngp" for the covariance of the output at initialisation.
     dtype, threads, progress: as of `cntk`.
     backend: "auto" is the native core where it can run the layers (no residual branches, no strided convolutions,
-        pooling windows that do not overlap), else torch.
+        pooling windows that do not overlap) and there is no GPU, else torch.
 
     Example:
         gram = layered_kernel(images, network=myrtle(depth=7))
@@ -83,7 +84,8 @@ def backend_for(layers: Network, backend: str) -> str:
         raise UnknownName("backend", str(backend), BACKENDS)
     body, _, _ = parts(layers)
     if native_layered.fits(body):
-        return chosen_backend(backend)
+        # on a GPU the CNTK has a kernel of its own, which knows no layers
+        return {"triton": "torch"}.get(chosen := chosen_backend(backend), chosen)
     if backend == "native":
         raise InvalidKernelInput(
             "the native core has no residual branches, strided convolutions or overlapping pooling: use backend='torch'"

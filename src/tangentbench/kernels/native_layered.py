@@ -40,7 +40,9 @@ def functions() -> dict[str, Any]:
     images = [ctypes.c_void_p, ctypes.c_int]
     found = {}
     for precision in ("float32", "float64"):
-        function = getattr(library, f"tangentbench_layered_{precision}")
+        function = getattr(library, f"tangentbench_layered_{precision}", None)
+        if function is None:
+            raise native.NativeCoreMissing("it was built before networks could be given as layers")
         function.argtypes = [
             ctypes.POINTER(Request),
             ctypes.POINTER(Step),

@@ -43,8 +43,8 @@ class Group:
     """2 lambda of each, (members, 1, 1)."""
 
     def outputs(self, first: Tensor, bias: float) -> Tensor:
-        """Z_L, (members, k, N), from the family's first pre-activations (rows, N)."""
-        z = first[self.rows].view(len(self.members), -1, first.shape[1])
+        """Z_L, (members, k, N), from the pre-activations Z_1 of the group's rows, (rows, N)."""
+        z = first.view(len(self.members), -1, first.shape[1])
         for layer in self.upper:
             z = torch.baddbmm(bias * layer[:, :, -1:], layer[:, :, :-1], torch.relu(z))
         return z
@@ -94,8 +94,10 @@ class PenalisedNets:
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Z_L of every member, (M, N, k)."""
-        first = self.first @ inputs.T
-        return torch.cat([group.outputs(first, self.bias) for group in self.groups]).mT
+        # one split, not a slice a group: the gradient of a slice is a matrix of zeros as large as the whole
+        parts = (self.first @ inputs.T).split([group.rows.stop - group.rows.start for group in self.groups])
+        together = [group.outputs(part, self.bias) for group, part in zip(self.groups, parts, strict=True)]
+        return torch.cat(together).mT
 
     def costs(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """C of every member without its penalty, (M,)."""

@@ -88,31 +88,26 @@ def gru_uniforms(sequences: Sequences) -> int:
 
 def gru_neurons(sequences: Sequences, uniforms: np.ndarray, law: Quantile) -> np.ndarray:
     """E[h h'] over the neurons (N, S) that the points (N, 3 (d + 1 + S)) stand for, shape (S, S)."""
-    size = len(sequences.tokens)
     own, normals = np.split(uniforms, [3 * (sequences.dimension + 1)], axis=1)
+    # of update gate, reset gate and candidate: what the inputs and the bias give, and what the hidden matrix gives
     parts = np.split(law(own), 3, axis=1)
     inputs = [part[:, 1:] @ sequences.tokens.T / sequences.dimension**0.5 + part[:, :1] for part in parts]
     update, reset, candidate = (GrowingGaussian(part) for part in np.split(ndtri(normals), 3, axis=1))
-    states = np.zeros((len(uniforms), size))
-    kernel, damped = np.zeros((size, size)), np.zeros((size, size))
-    damped_states = np.zeros_like(states)
+    states, damped, openings = (np.zeros((len(uniforms), len(sequences.tokens))) for _ in range(3))
     for time in range(max(sequences.lengths)):
         active = sequences.at_time(time)
-        covariance = sequences.shifted(kernel)
+        covariance = sequences.shifted(states.T @ states / len(states))
         for place in active:
-            opening = gate(inputs[0][:, place] + update.add(place, covariance[place]))
+            openings[:, place] = gate(inputs[0][:, place] + update.add(place, covariance[place]))
             resetting = gate(inputs[1][:, place] + reset.add(place, covariance[place]))
-            before = states[:, sequences.previous[place]] if time else np.zeros(len(states))
-            damped_states[:, place] = resetting * before
-            states[:, place] = (1 - opening) * before
-            # the candidate needs the covariance of what was just damped, so that its term follows below
-            inputs[0][:, place] = opening
-        damped = damped_states.T @ damped_states / len(states)
+            if time:
+                damped[:, place] = resetting * states[:, sequences.previous[place]]
+        covariance = damped.T @ damped / len(states)
         for place in active:
-            proposed = erf(inputs[2][:, place] + candidate.add(place, damped[place]))
-            states[:, place] += inputs[0][:, place] * proposed
-        kernel = states.T @ states / len(states)
-    return np.asarray(kernel)
+            proposed = erf(inputs[2][:, place] + candidate.add(place, covariance[place]))
+            before = states[:, sequences.previous[place]] if time else 0.0
+            states[:, place] = (1 - openings[:, place]) * before + openings[:, place] * proposed
+    return np.asarray(states.T @ states / len(states))
 
 
 def rnn_neurons(sequences: Sequences, uniforms: np.ndarray, law: Quantile) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tangentbench.errors import TangentbenchError
 from tangentbench.models.initialisation import stream
 
 ORDER, AUGMENTATION = 7, 8
@@ -39,6 +40,8 @@ class Examples:
 
 def held_out(examples: Examples, count: int, seed: int) -> tuple[Examples, Examples]:
     """Examples without `count` random ones, and these."""
+    if count >= len(examples):
+        raise TangentbenchError(f"cannot hold out {count} of {len(examples)} training images: leave some to train on")
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed))
     held, kept = order[:count], order[count:].sort().values
     return Examples(examples.inputs[kept], examples.labels[kept]), Examples(

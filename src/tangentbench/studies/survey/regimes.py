@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from tangentbench.errors import UnknownName
 from tangentbench.kernels.architecture import Kind
-from tangentbench.kernels.cntk import Backend
 from tangentbench.kernels.finite import finite_ntk
-from tangentbench.kernels.layered import layered_kernel
+from tangentbench.kernels.layered import Backend, layered_kernel
 from tangentbench.kernels.layers import Network, forward_operations
 from tangentbench.models.layered import Weights, forward, initial_weights
 from tangentbench.studies.survey.operations import covariance_operations
