@@ -75,7 +75,15 @@ def compute() -> dict[str, Any]:
         "gpu": gpu,
         "torch threads": torch.get_num_threads(),
         "native core": native_core(),
+        "training core": training_core(),
     }
+
+
+def training_core() -> str:
+    from tangentbench.training.compiled import chosen_instruction_set
+
+    chosen = chosen_instruction_set()
+    return f"instruction_set {chosen}" if chosen else "not built: fully connected networks train with autograd"
 
 
 def native_core() -> str:
