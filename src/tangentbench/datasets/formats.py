@@ -78,6 +78,27 @@ def read_digits_csv(data: bytes, what: str) -> tuple[Pixels, NDArray[np.int64]]:
     return table[:, :-1].reshape(-1, MNIST_SIDE, MNIST_SIDE, 1), table[:, -1].astype(np.int64)
 
 
+def read_word_vectors(data: bytes, words: Sequence[str], what: str) -> NDArray[np.float32]:
+    """The vectors (words, d) of GloVe's text format: a line for each word, the word and d numbers between blanks."""
+    lines = [line_of_word(data, word, what) for word in words]
+    try:
+        vectors = [np.array(line.split()[1:], dtype=np.float32) for line in lines]
+    except ValueError as error:
+        raise DataCorrupt(f"{what} is no table of word vectors ({error}): replace it by the published one") from error
+    if len({len(vector) for vector in vectors}) != 1 or not len(vectors[0]):
+        raise DataCorrupt(f"{what} has vectors of different lengths: replace it by the published one")
+    return np.stack(vectors)
+
+
+def line_of_word(data: bytes, word: str, what: str) -> str:
+    begin = word.encode() + b" "
+    start = 0 if data.startswith(begin) else data.find(b"\n" + begin) + 1
+    if start == 0 and not data.startswith(begin):
+        raise DataCorrupt(f"{what} has no vector of the word '{word}': take another word or another file")
+    end = data.find(b"\n", start)
+    return data[start : end if end >= 0 else len(data)].decode("utf-8", "replace")
+
+
 def whole_records(data: bytes, record: int, what: str) -> Pixels:
     if not data or len(data) % record:
         raise DataCorrupt(f"{what} has {len(data)} bytes, no whole number of records of {record} bytes: replace it")

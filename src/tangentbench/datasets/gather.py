@@ -11,7 +11,7 @@ from tangentbench.datasets.checksums import Published, check_bytes, check_file
 from tangentbench.datasets.download import fetch
 from tangentbench.datasets.locate import MIRROR_VARIABLE, Found, download_folder, locate, mirrors
 from tangentbench.datasets.sources import Content, Source
-from tangentbench.datasets.unpack import read_gz, read_members, read_plain, read_xz
+from tangentbench.datasets.unpack import read_gz, read_members, read_plain, read_xz, read_zip_members
 from tangentbench.errors import DataMissing
 from tangentbench.paths import Paths
 
@@ -79,7 +79,8 @@ def unpack_archive(path: Path, contents: list[Content]) -> dict[str, bytes]:
     if not members:
         (content,) = contents
         return {content.name: read_gz(path, content.published.bytes)}
-    data = read_members(path, {member: content.published.bytes for member, content in members.items()})
+    read = read_zip_members if path.suffix == ".zip" else read_members
+    data = read(path, {member: content.published.bytes for member, content in members.items()})
     return {content.name: data[member] for member, content in members.items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,16 @@ FROM_FILES: Mapping[str, Callable[[Source, Mapping[str, bytes]], Splits]] = {
     "stl": read_stl_files,
 }
 
+
+def make_word_vectors(source: Source, contents: Mapping[str, bytes], words: Sequence[str]) -> Dataset:
+    """A class a word: x_train holds the vectors of `words` in their order, y_train counts them, and nothing tests."""
+    x = formats.read_word_vectors(only(source, contents, "words")[0], words, source.title)
+    y = np.arange(len(words), dtype=np.int64)
+    return Dataset(source.name, x, y, x[:0], y[:0], tuple(words))
+
+
+FROM_TEXT: Mapping[str, Callable[..., Dataset]] = {"word_vectors": make_word_vectors}
+
 FROM_PACKAGES: Mapping[str, Callable[..., Splits]] = {
     "digits_csv": embedded.read_digits,
     "photographs": embedded.read_photographs,
@@ -95,6 +105,8 @@ def parameters_of(format_name: str) -> list[str]:
         function = FROM_PACKAGES[format_name]
     elif format_name in FROM_FORMULAS:
         _, function = FROM_FORMULAS[format_name]
+    elif format_name in FROM_TEXT:
+        return list(inspect.signature(FROM_TEXT[format_name]).parameters)[2:]
     else:
         return []
     return list(inspect.signature(function).parameters)[1:]
@@ -117,6 +129,8 @@ def read_source(
         records = [embedded.record(file) for file in source.embedded]
     else:
         contents, records = gather(source, paths, mirror, progress)
+        if source.format in FROM_TEXT:
+            return FROM_TEXT[source.format](source, contents, **parameters).noting(files=records)
         splits = FROM_FILES[source.format](source, contents)
     x_train, y_train, x_test, y_test = splits
     inputs = formats.pixels_to_inputs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -69,6 +70,26 @@ def read_members(path: Path, sizes: Mapping[str, int]) -> dict[str, bytes]:
         raise damaged(path, error) from error
     if missing := sorted(set(sizes) - set(found)):
         raise DataCorrupt(f"{path} lacks {', '.join(missing)}: replace the archive by the published one")
+    return found
+
+
+def read_zip_members(path: Path, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    """The members of a .zip named in `sizes`, which gives their exact sizes in bytes; nothing is ever written."""
+    found: dict[str, bytes] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name, size in sizes.items():
+                if name not in archive.namelist():
+                    raise DataCorrupt(f"{path} lacks {name}: replace the archive by the published one")
+                with archive.open(name) as stream:
+                    # the header's size is a claim: what comes out is counted
+                    found[name] = stream.read(size + 1)
+                if len(found[name]) != size:
+                    raise DataCorrupt(
+                        f"{name} in {path} is no plain file of {size} bytes: replace the archive by the published one"
+                    )
+    except (EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise damaged(path, error) from error
     return found
 
 

@@ -1,98 +1,93 @@
-"""Networks of one scalar output and any number of hidden layers of one width, many runs as one program.
-
-What goes into the first layer and what a layer does to its pre-activations is left to the network; descent, the tangent
-kernel and the state are the same for all. Each is one batched product a layer over the runs, without autograd.
-"""
+"""The finite network of a list of layers, as a function of its weights (parametrisation "ntk", no biases)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from tangentbench.kernels.layers import (
+    AveragePool,
+    Convolution,
+    Dense,
+    Flatten,
+    GlobalAveragePool,
+    Layer,
+    Relu,
+    Residual,
+    padding,
+    walk,
+)
 
-class LayeredNets(ABC):
-    """A batch of R runs on n examples; training changes the weights in place.
-
-    first (R, ...)          the weights of the first layer
-    middle (L-1, R, w, w)   those between hidden layers, each mapping z(l) to q(l+1) from the right
-    last (R, w)             those of the read-out
-    targets (R, n)
-    """
-
-    first: Tensor
-    middle: Tensor
-    last: Tensor
-    targets: Tensor
-
-    @abstractmethod
-    def passed(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
-        """z(1), ..., z(L), each (R, n, w), and the derivative of a layer's z by its q, layers counted from 0."""
-
-    @abstractmethod
-    def first_gradient(self, delta: Tensor) -> Tensor:
-        """The gradient of `first` where delta (R, n, w) is that of q(1)."""
-
-    @abstractmethod
-    def first_gram(self, overlap: Tensor) -> Tensor:
-        """`overlap` (R, n, n) times the inner products of what goes into the first layer."""
-
-    def hidden(self) -> list[Tensor]:
-        """z(1), ..., z(L), each (R, n, w)."""
-        return self.passed()[0]
-
-    def read_out(self, top: Tensor) -> Tensor:
-        """The outputs (R, n) of the top hidden layer."""
-        return torch.bmm(top, self.last[:, :, None])[:, :, 0]
-
-    def outputs(self) -> Tensor:
-        """Shape (R, n)."""
-        return self.read_out(self.hidden()[-1])
-
-    def tangent_kernel(self) -> Tensor:
-        """The exact NTK K(s, s') = <d y(s), d y(s')> of each run, shape (R, n, n).
-
-        A layer's weights contribute the product of two Gram matrices: of its inputs z(l-1), and of the derivatives
-        delta(l) = d y / d q(l). No Jacobian is ever formed.
-        """
-        hidden, slope = self.passed()
-        kernel = gram(hidden[-1])
-        delta = self.last[:, None, :] * slope(len(self.middle))
-        for layer in reversed(range(len(self.middle))):
-            kernel += gram(hidden[layer]).mul_(gram(delta))
-            delta = torch.bmm(delta, self.middle[layer].mT).mul_(slope(layer))
-        return kernel.add_(self.first_gram(gram(delta)))
-
-    def descend(self, step_sizes: Tensor) -> Tensor:
-        """One step of full-batch gradient descent on 1/2 sum_s e(s)^2; returns e before it, shape (R, n).
-
-        `step_sizes` (R,) holds one step a run. Each layer is updated as soon as the derivative has passed through it,
-        so no gradient is stored.
-        """
-        hidden, slope = self.passed()
-        errors = self.read_out(hidden[-1]).sub_(self.targets)
-        scaled = errors * step_sizes[:, None]
-        delta = (scaled[:, :, None] * self.last[:, None, :]).mul_(slope(len(self.middle)))
-        self.last -= torch.bmm(scaled[:, None, :], hidden[-1])[:, 0, :]
-        for layer in reversed(range(len(self.middle))):
-            below = torch.bmm(delta, self.middle[layer].mT).mul_(slope(layer))
-            self.middle[layer].baddbmm_(hidden[layer].mT, delta, alpha=-1.0)
-            delta = below
-        self.first -= self.first_gradient(delta)
-        return errors
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What training changes, as arrays; everything else is drawn again from the seed."""
-        return {"first": self.first.numpy(), "middle": self.middle.numpy(), "last": self.last.numpy()}
-
-    def load_state(self, state: dict[str, np.ndarray]) -> None:
-        for name, values in state.items():
-            getattr(self, name).copy_(torch.from_numpy(values))
+Weights = dict[str, Tensor]
 
 
-def gram(rows: Tensor) -> Tensor:
-    """The inner products of the rows: (..., n, w) to (..., n, n)."""
-    return rows @ rows.mT
+def initial_weights(network: Sequence[Layer], shape: tuple[int, int, int], seed: int) -> Weights:
+    """N(0, 1) weights for images of `shape` = (height, width, channels)."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = dict(weight_shapes(network, shape[:2], shape[2]))
+    return {name: torch.randn(size, generator=generator) for name, size in sizes.items()}
+
+
+def weight_shapes(
+    layers: Sequence[Layer], size: tuple[int, int], channels: int, path: str = "layer"
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    for number, layer in enumerate(layers):
+        name = f"{path}_{number}"
+        if isinstance(layer, Convolution):
+            yield name, (layer.channels, channels, layer.filter, layer.filter)
+        elif isinstance(layer, Dense):
+            yield name, (layer.units, channels)
+        elif isinstance(layer, Residual):
+            yield from weight_shapes(layer.main, size, channels, f"{name}_main")
+            yield from weight_shapes(layer.shortcut, size, channels, f"{name}_shortcut")
+        channels = channels * size[0] * size[1] if isinstance(layer, Flatten) else channels_after(layer, channels)
+        size = (1, 1) if isinstance(layer, Flatten | GlobalAveragePool) else walk([layer], size, gaussian=True)[0]
+
+
+def channels_after(layer: Layer, channels: int) -> int:
+    if isinstance(layer, Convolution):
+        return layer.channels
+    if isinstance(layer, Dense):
+        return layer.units
+    if isinstance(layer, Residual):
+        for inner in layer.main:
+            channels = channels_after(inner, channels)
+    return channels
+
+
+def forward(network: Sequence[Layer], weights: Mapping[str, Tensor], images: Tensor) -> Tensor:
+    """Outputs (n, units) for images (n, channels, height, width)."""
+    return through(network, weights, images, "layer")
+
+
+def through(layers: Sequence[Layer], weights: Mapping[str, Tensor], x: Tensor, path: str) -> Tensor:
+    for number, layer in enumerate(layers):
+        name = f"{path}_{number}"
+        if isinstance(layer, Convolution):
+            weight = weights[name]
+            scale = math.sqrt(layer.gain / math.prod(weight.shape[1:]))
+            x = scale * F.conv2d(padded(x, layer.filter, layer.stride), weight, stride=layer.stride)
+        elif isinstance(layer, Relu):
+            x = torch.relu(x)
+        elif isinstance(layer, AveragePool):
+            x = F.avg_pool2d(padded(x, layer.side, layer.stride) if layer.padded else x, layer.side, layer.stride)
+        elif isinstance(layer, GlobalAveragePool):
+            x = x.mean(dim=(-2, -1))
+        elif isinstance(layer, Flatten):
+            x = x.flatten(1)
+        elif isinstance(layer, Dense):
+            x = math.sqrt(layer.gain / weights[name].shape[1]) * x @ weights[name].mT
+        else:
+            main = through(layer.main, weights, x, f"{name}_main")
+            x = main + through(layer.shortcut, weights, x, f"{name}_shortcut")
+    return x
+
+
+def padded(x: Tensor, window: int, stride: int) -> Tensor:
+    top, bottom = padding(x.shape[-2], window, stride)
+    left, right = padding(x.shape[-1], window, stride)
+    return F.pad(x, (left, right, top, bottom)) if any((top, bottom, left, right)) else x

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tangentbench.errors import UnknownName
-from tangentbench.models.layered import LayeredNets
+from tangentbench.models.one_output import LayeredNets
 
 WEIGHT_LAWS = ("bernoulli", "gaussian")
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from tangentbench.errors import TangentbenchError
-from tangentbench.models.layered import LayeredNets, gram
 from tangentbench.models.memorisation import run_generator
+from tangentbench.models.one_output import LayeredNets, gram
 from tangentbench.theory.activations import Activation
 from tangentbench.theory.quadrature import Function
 

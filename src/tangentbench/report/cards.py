@@ -131,10 +131,7 @@ def png_size(file: Path) -> tuple[int, int]:
 def read_provenance(file: Path) -> Mapping[str, Any] | None:
     if not file.is_file():
         return None
-    try:
-        record = read_json(file)
-    except (OSError, ValueError) as error:
-        raise ResultUnreadable(file, str(error).splitlines()[0]) from error
+    record = read_json(file)
     if not isinstance(record, dict):
         raise ResultUnreadable(file, "it holds no provenance record")
     return record

@@ -5,6 +5,7 @@ A run is a function of (seed, run) and its step size: it takes the same steps wh
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +17,13 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from tangentbench.device import CPU, current
 from tangentbench.errors import Diverged, TangentbenchError, UnknownName
-from tangentbench.models.stacked import Stack
+from tangentbench.models.stacked import Stack, move
 from tangentbench.training.compiled import BLOCK_STEPS, CompiledSteps, knows
 from tangentbench.training.examples import Augment, Batches, Examples, shuffled
 from tangentbench.training.losses import LOSSES, hits
-from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay
+from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay, StepDrops
 from tangentbench.training.progress_file import ProgressFile
 
 NEVER = 1.01
@@ -51,7 +53,7 @@ class Recipe:
     batch_size: int = 32
     loss: str = "cross_entropy"
     optimiser: Optimiser = field(default_factory=Optimiser)
-    schedule: StepDecay = field(default_factory=StepDecay)
+    schedule: StepDecay | StepDrops = field(default_factory=StepDecay)
     stop_at_train_accuracy: float = NEVER
     """A run ends after the epoch whose train accuracy (counted while training, as Keras does) reaches this."""
     snapshot_epochs: tuple[int, ...] = ()
@@ -126,8 +128,15 @@ def train(
     `runs` numbers the runs and must be distinct; `order_runs` (default: `runs`) names the streams of their data order,
     so that runs of different step sizes can see the same batches. `augment` changes each run's batch of training inputs
     with random numbers of that run and epoch. `nets` end up with fewer runs where some stop early.
+
+    It runs on the process's device (device.py) and leaves `nets` and everything it returns on the CPU; probes and
+    augmentation are given what they know, networks and inputs on the CPU.
     """
-    session = Session(nets, recipe, list(runs), list(step_sizes), evaluate or {}, probes, label)
+    place = current()
+    move(nets, place)
+    examples = examples.to(place)
+    seen = {name: one.to(place) for name, one in (evaluate or {}).items()}
+    session = Session(nets, recipe, list(runs), list(step_sizes), seen, probes, label)
     order = dict(zip(runs, order_runs or runs, strict=True))
     if progress is None or not session.resume(progress):
         session.probe_epoch()
@@ -143,6 +152,7 @@ def train(
                 saved = time.monotonic()
     if progress:
         session.store(progress)
+    move(nets, CPU)
     return session.result()
 
 
@@ -211,7 +221,8 @@ class Session:
         if self.compiled is None:
             for inputs, labels in batches.of_epoch(order, seed, self.epoch):
                 losses, outputs = self.descend(inputs, labels, factor)
-                yield Block(losses[None], hits(outputs, labels)[None], torch.tensor([inputs.shape[1]]))
+                right = hits(outputs, labels)
+                yield Block(losses[None].cpu(), right[None].cpu(), torch.tensor([inputs.shape[1]]))
             return
         places = shuffled(order, seed, self.epoch, count)
         step, last = 0, -(-count // size)
@@ -225,7 +236,8 @@ class Session:
             step = stop
 
     def compile(self, batches: Batches) -> CompiledSteps | None:
-        if knows(self.nets, self.optimiser, self.recipe.loss, batches.examples):
+        on_cpu = batches.rows.device.type == CPU
+        if on_cpu and knows(self.nets, self.optimiser, self.recipe.loss, batches.examples):
             return CompiledSteps(self.nets, self.optimiser, self.recipe.loss, batches.examples, batches.batch)  # type: ignore[arg-type]
         if self.recipe.backend == "native":
             raise TangentbenchError(f"{self.label}: compiled training steps do not know this network or this machine")
@@ -284,21 +296,32 @@ class Session:
     def accuracy(self, examples: Examples) -> np.ndarray:
         right = torch.zeros(len(self.active), dtype=torch.int64)
         for inputs, labels in examples.shared(len(self.active), self.recipe.evaluation_batch):
-            right += hits(self.nets.outputs(inputs), labels)
+            right += hits(self.nets.outputs(inputs), labels).cpu()
         return right.numpy() / len(examples)
 
     def probe_epoch(self) -> None:
         for probe in self.probes:
             if self.epoch in probe.epochs:
-                self.measured += [
-                    {"epoch": self.epoch} | row for row in probe.measure(self.nets, self.active, self.epoch)
-                ]
+                rows = probe.measure(self.probed(), self.active, self.epoch)
+                self.measured += [{"epoch": self.epoch} | row for row in rows]
 
     def probe_step(self) -> None:
         steps = self.optimiser.steps
         for probe in self.probes:
             if steps in probe.steps:
-                self.measured += [{"step": steps} | row for row in probe.measure(self.nets, self.active, steps)]
+                rows = probe.measure(self.probed(), self.active, steps)
+                self.measured += [{"step": steps} | row for row in rows]
+
+    def probed(self) -> Networks:
+        """The networks as probes know them: themselves on a CPU, a copy from any other device."""
+        if all(tensor.device.type == CPU for tensor in self.nets.parameters.tensors.values()):
+            return self.nets
+        twin = copy.copy(self.nets)
+        for name, value in vars(self.nets).items():
+            if isinstance(value, Stack):
+                setattr(twin, name, copy.copy(value))
+        move(twin, CPU)
+        return twin
 
     def store(self, file: ProgressFile) -> None:
         facts = {

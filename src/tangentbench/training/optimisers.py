@@ -45,6 +45,18 @@ class StepDecay:
         return self.factor ** ((epoch - 1) // self.every) if self.every else 1.0
 
 
+@dataclass(frozen=True)
+class StepDrops:
+    """The step times `factor` after each of the epochs `after`."""
+
+    after: tuple[int, ...]
+    factor: float = 0.1
+
+    def __call__(self, epoch: int) -> float:
+        """The factor during `epoch`, counted from 1."""
+        return self.factor ** sum(epoch > end for end in self.after)
+
+
 def sgd(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
     return torch.optim.SGD(rows, lr=0.0, momentum=optimiser.momentum, weight_decay=optimiser.weight_decay, fused=True)
 
@@ -144,7 +156,7 @@ class StackedOptimiser:
                 if isinstance(values, Tensor) and values.shape == piece.tensor.shape:
                     whole = moments.setdefault(moment, {})
                     shape = (len(self.step_sizes), *self.stack.shapes[piece.name])
-                    whole.setdefault(piece.name, torch.zeros(shape, dtype=values.dtype))[piece.slots] = values
+                    whole.setdefault(piece.name, torch.zeros(shape, dtype=values.dtype))[piece.slots] = values.cpu()
         return {moment: join_rows(whole, len(self.step_sizes)) for moment, whole in moments.items()}
 
     def load_state(self, state: dict[str, Tensor], steps: int) -> None:
@@ -153,8 +165,11 @@ class StackedOptimiser:
             return
         moments = {moment: split_rows(rows, self.stack.shapes) for moment, rows in state.items()}
         for piece in self.pieces:
-            own = {moment: whole[piece.name][piece.slots].clone() for moment, whole in moments.items()}
-            self.updates.state[piece.tensor] = {"step": torch.tensor(float(steps))} | own
+            place = piece.tensor.device
+            own = {moment: whole[piece.name][piece.slots].clone().to(place) for moment, whole in moments.items()}
+            # fused updates count their steps where the parameters are, the others on the CPU
+            counted = torch.tensor(float(steps), device=place if self.updates.defaults.get("fused") else "cpu")
+            self.updates.state[piece.tensor] = {"step": counted} | own
 
 
 @dataclass(frozen=True, eq=False)

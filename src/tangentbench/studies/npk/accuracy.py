@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
-import torch
 from torch import Tensor
 
 from tangentbench.datasets import Dataset
@@ -17,7 +16,7 @@ from tangentbench.models.gated import FROZEN, RELU, Gating, decoupled
 from tangentbench.registry import Context, study
 from tangentbench.studies.npk.images import split
 from tangentbench.studies.npk.modes import Laboratory, Run, accuracy_rows
-from tangentbench.training.examples import Examples
+from tangentbench.training.examples import held_out
 from tangentbench.training.loop import Recipe, Trained
 from tangentbench.training.optimisers import Optimiser
 
@@ -109,7 +108,7 @@ def accuracies(
         laboratory = Laboratory(context, architecture, recipe, examples, {"test": test}, row, initialisation)
         frames.append(printed_protocol(trials.train(laboratory, PRINTED)).assign(row=row))
         if held := validation_images.get(name, 0):
-            kept, validation = hold_out(examples, held, context.seed)
+            kept, validation = held_out(examples, held, context.seed)
             sets = {"validation": validation, "test": test}
             apart = replace(laboratory, examples=kept, evaluate=sets, name=f"{row}-validated")
             frames.append(validated_protocol(trials.train(apart, VALIDATED)).assign(row=row))
@@ -234,17 +233,4 @@ def architecture_of(
         stride=stride,
         padding=padding,
         biases=biases,
-    )
-
-
-def hold_out(examples: Examples, count: int, seed: int) -> tuple[Examples, Examples]:
-    """Training examples without `count` random ones, and these."""
-    if count >= len(examples):
-        raise TangentbenchError(
-            f"npk_table2: validation_images asks for {count} of {len(examples)} training images; leave some to train on"
-        )
-    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed))
-    held, kept = order[:count], order[count:].sort().values
-    return Examples(examples.inputs[kept], examples.labels[kept]), Examples(
-        examples.inputs[held], examples.labels[held]
     )

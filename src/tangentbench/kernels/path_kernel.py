@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from tangentbench.models.architecture import Architecture, Conv, Dense, Flatten
-from tangentbench.models.layered import gram
+from tangentbench.models.one_output import gram
 from tangentbench.theory.paths import Paths
 
 

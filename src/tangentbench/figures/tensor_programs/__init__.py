@@ -1,0 +1,1 @@
+"""Pictures of wide networks with non-Gaussian weights."""

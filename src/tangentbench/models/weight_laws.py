@@ -1,0 +1,129 @@
+"""Laws of mean 0 and variance 1 that weights are drawn from (thesis, appendices A.13 and A.14).
+
+Each law carries its quantile function, which couples the laws through common uniform numbers, and a fast way to fill a
+tensor. A new law is one more entry of LAWS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.special import ndtr, ndtri
+from torch import Tensor
+
+from tangentbench.errors import UnknownName
+
+TRUNCATION_SIGMAS = 2.0
+"""Where A.13 cuts the Gaussian, in its standard deviations."""
+GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True)
+class WeightLaw:
+    """A standardised law: mean 0, variance 1."""
+
+    name: str
+    label: str
+    quantile: Callable[[np.ndarray], np.ndarray]
+    """From (0, 1) to the reals, elementwise."""
+    fill: Callable[[Tensor, torch.Generator], Tensor]
+    """Overwrite a tensor with independent draws; returns it."""
+    finite_moments: float = math.inf
+    """Absolute moments of order below this exist."""
+    symmetric: bool = True
+
+
+def gaussian_in(out: Tensor, generator: torch.Generator) -> Tensor:
+    return out.normal_(generator=generator)
+
+
+def truncated_gaussian(sigmas: float = TRUNCATION_SIGMAS) -> WeightLaw:
+    """A Gaussian kept inside +-`sigmas`, divided by the standard deviation that is left."""
+    inside = 2 * float(ndtr(sigmas)) - 1
+    density = math.exp(-(sigmas**2) / 2) / math.sqrt(2 * math.pi)
+    deviation = math.sqrt(1 - 2 * sigmas * density / inside)
+
+    def fill(out: Tensor, generator: torch.Generator) -> Tensor:
+        out.uniform_(-inside, inside, generator=generator).erfinv_()
+        return out.mul_(math.sqrt(2) / deviation)
+
+    return WeightLaw(
+        name="truncated_gaussian",
+        label=f"Gaussian cut at {sigmas:g}σ",
+        quantile=lambda u: ndtri(0.5 + inside * (u - 0.5)) / deviation,
+        fill=fill,
+    )
+
+
+def uniform_in(out: Tensor, generator: torch.Generator) -> Tensor:
+    return out.uniform_(-math.sqrt(3), math.sqrt(3), generator=generator)
+
+
+def laplace_in(out: Tensor, generator: torch.Generator) -> Tensor:
+    signs = torch.empty_like(out).uniform_(-1, 1, generator=generator)
+    return out.exponential_(generator=generator).copysign_(signs).mul_(math.sqrt(0.5))
+
+
+def exponential_in(out: Tensor, generator: torch.Generator) -> Tensor:
+    return out.exponential_(generator=generator).sub_(1.0)
+
+
+def cauchy_root(name: str, label: str, order: int) -> WeightLaw:
+    """The real root of odd `order` of a Cauchy variable: |x| has the moments below `order`.
+
+    E|C|^p = 1 / cos(p pi / 2) for a Cauchy variable C, so that the variance is 1 / cos(pi / order).
+    """
+    deviation = math.cos(math.pi / order) ** -0.5
+
+    def fill(out: Tensor, generator: torch.Generator) -> Tensor:
+        # in double precision: single-precision uniform numbers end at 2^-24, which cuts off half a percent of the
+        # cube root's variance
+        drawn = torch.empty(out.shape, dtype=torch.float64).cauchy_(generator=generator)
+        roots = drawn.abs().pow_(1.0 / order).copysign_(drawn)
+        return out.copy_(roots.div_(deviation))
+
+    return WeightLaw(
+        name=name,
+        label=label,
+        quantile=lambda u: root_of(np.tan(np.pi * (u - 0.5)), order) / deviation,
+        fill=fill,
+        finite_moments=order,
+    )
+
+
+def root_of(values: np.ndarray, order: int) -> np.ndarray:
+    return np.asarray(np.sign(values) * np.abs(values) ** (1.0 / order))
+
+
+LAWS: Mapping[str, WeightLaw] = {
+    law.name: law
+    for law in (
+        WeightLaw(GAUSSIAN, "Gaussian", ndtri, gaussian_in),
+        truncated_gaussian(),
+        WeightLaw("uniform", "uniform", lambda u: math.sqrt(12) * (u - 0.5), uniform_in),
+        WeightLaw(
+            "laplace",
+            "Laplace",
+            lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)) / math.sqrt(2),
+            laplace_in,
+        ),
+        WeightLaw("exponential", "exponential", lambda u: -np.log1p(-u) - 1, exponential_in, symmetric=False),
+        cauchy_root("cubecauchy", "cubecauchy", 3),
+        cauchy_root("quintcauchy", "quintcauchy", 5),
+    )
+}
+
+
+def weight_law(name: str) -> WeightLaw:
+    if name not in LAWS:
+        raise UnknownName("weight law", name, LAWS)
+    return LAWS[name]
+
+
+def draw_weights(law: WeightLaw, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Independent float32 draws."""
+    return law.fill(torch.empty(shape), generator)
