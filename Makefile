@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: all setup figures test lint format bench costs docs lock clean help
+.PHONY: all setup figures pull test lint format bench costs docs lock envs image-test clean help
 
 all: setup ## build the whole suite at SCALE (quick) and say where the gallery is
 	tangentbench run all --scale $(SCALE) --cores $(CORES)
@@ -35,6 +35,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 figures: setup ## build one artifact or study: make figures FIG=npk_fig6 SCALE=cpu
 	tangentbench run $(FIG) --scale $(SCALE) --cores $(CORES)
+
+pull: setup ## fetch shared results from the DVC remote; then there is nothing left to build
+	tangentbench pull --scale $(SCALE)
 
 test: setup ## run every test (TESTS=tests/theory for some)
 	python -m pytest $(TESTS)
@@ -58,11 +61,18 @@ bench: setup ## run the benchmarks side by side with their peers
 docs: setup ## write the generated parts of the README
 	python -m tangentbench.report.readme
 
-lock: setup ## resolve requirements.lock anew from pyproject.toml
+lock: setup ## resolve requirements.lock and requirements-gpu.lock anew from pyproject.toml
 	python tools/lock.py
+
+envs: setup ## write envs/*.yaml from the lock
+	python tools/environments.py
+
+image-test: setup ## build the CPU image, run it, compare its numbers with ours; check the recipes
+	hadolint Dockerfile
+	python -m pytest -rs tests/containers
 
 clean: ## remove results and logs (not data, not .venv)
 	rm -rf results/*/ logs .snakemake
 
 help: ## this text
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

@@ -18,6 +18,10 @@ except TangentbenchError as error:
 SCALE = wiring.scale
 
 
+# Used with `--sdm apptainer` only: every rule then runs in this image, on the code of this checkout.
+container: wiring.settings["container"]
+
+
 rule all:
     default_target: True
     input:
@@ -26,6 +30,7 @@ rule all:
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
+include: "workflow/rules/grams.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"

@@ -68,8 +68,8 @@ def stacked_epoch(nets: GatedNets, batches: Batches, optimiser: str) -> torch.Te
     recipe = Recipe(epochs=1, batch_size=BATCH, optimiser=Optimiser(optimiser))
     runs = list(range(nets.runs))
     session = Session(nets, recipe, runs, [STEP_SIZES[optimiser]] * nets.runs, {}, (), "benchmark")
-    steps = batches.of_epoch(runs, SEED, 1)
-    return torch.stack([session.descend(inputs, labels, 1.0)[0] for inputs, labels in steps], dim=1)
+    session.epoch = 1
+    return torch.cat([block.losses for block in session.blocks(batches, runs, SEED, 1.0)]).T
 
 
 def digits(images: int) -> Examples:

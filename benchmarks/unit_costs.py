@@ -15,12 +15,15 @@ import torch
 import yaml
 
 from tangentbench.files import written_whole
-from tangentbench.kernels import cntk
+from tangentbench.kernels import cntk, layered_kernel, myrtle
 from tangentbench.kernels.cholesky import factorise
 from tangentbench.kernels.matrix import DenseMatrix
 from tangentbench.paths import Paths, find_root
 from tangentbench.report.provenance import cpu_model
+from tangentbench.studies.survey.operations import covariance_operations
+from tangentbench.studies.survey.regimes import NeuralTangents
 from tangentbench.theory.quadrature import expectation
+from tangentbench.training.kernel_flow import integrate
 
 REPEATS = 7
 HEAD = """\
@@ -89,6 +92,34 @@ def convolution_gflop() -> float:
     return best_seconds(both_ways) / gflop
 
 
+def layered_gflop() -> float:
+    """The native core's recursion for the Myrtle network, by the survey's own count of operations."""
+    side = 32
+    first, second = np.random.default_rng(0).normal(size=(2, 4, side, side, 3)).astype(np.float32)
+    gflop = 16e-9 * covariance_operations(myrtle(), side, side, 3, tangent=True)
+    return best_seconds(lambda: layered_kernel(first, second, threads=1)) / gflop
+
+
+def neural_tangents_gflop() -> float:
+    """The same count of operations in neural-tangents, at half the side: processor time of all its threads."""
+    side, batch = 16, 4
+    images = np.random.default_rng(0).normal(size=(batch, side, side, 3)).astype(np.float32)
+    gflop = 1e-9 * batch**2 * covariance_operations(myrtle(), side, side, 3, tangent=True)
+    theirs = NeuralTangents(myrtle(), "ntk", (side, side, 3), batch)
+    return best_seconds(lambda: theirs.kernel(images, None)) / gflop
+
+
+def neural_tangents_layer() -> float:
+    network = myrtle()
+    return NeuralTangents(network, "ntk", (16, 16, 3), 2).preparation / len(network)
+
+
+def flow_step() -> float:
+    count, steps = 32, 200
+    gram, wanted = np.eye(count), np.eye(count)[:, :10]
+    return best_seconds(lambda: integrate(gram, wanted, loss="cross_entropy", steps=steps, step_share=0.5)) / steps
+
+
 UNITS: dict[str, tuple[Callable[[], float], str]] = {
     "dense_gflop": (batched_gflop, "a GFLOP of batched float32 matrix products"),
     "eigenvalue_gflop": (eigenvalue_gflop, "a GFLOP of symmetric eigenvalues in float64"),
@@ -97,6 +128,10 @@ UNITS: dict[str, tuple[Callable[[], float], str]] = {
     "cholesky_gflop": (cholesky_gflop, "a GFLOP of a Cholesky factor in float64"),
     "convolution_gflop": (convolution_gflop, "a GFLOP of float32 convolutions, forward and backward"),
     "gaussian_expectation": (quadrature, "one Gaussian expectation by quadrature"),
+    "layered_kernel_gflop": (layered_gflop, "a GFLOP of the native core's recursion through layers, float32"),
+    "neural_tangents_gflop": (neural_tangents_gflop, "the same GFLOP of the recursion in neural-tangents, compiled"),
+    "neural_tangents_layer": (neural_tangents_layer, "neural-tangents' compilation of one layer"),
+    "flow_step": (flow_step, "one step of gradient flow on a small kernel"),
 }
 
 

@@ -68,8 +68,8 @@ def readme_example() -> dict[str, str]:
     return {match["path"]: match["text"] for match in EXAMPLE_BLOCK.finditer((ROOT / "README.md").read_text("utf-8"))}
 
 
-def copy_project(target: Path) -> Project:
-    """The project with the README's worked example as its only study."""
+def copy_checkout(target: Path) -> Project:
+    """The project with all its studies and none of its results."""
     target.mkdir(parents=True, exist_ok=True)
     for name in COPIED:
         source = ROOT / name
@@ -77,8 +77,14 @@ def copy_project(target: Path) -> Project:
             shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:
             shutil.copy2(source, target / name)
+    return Project(target)
+
+
+def copy_project(target: Path) -> Project:
+    """The project with the README's worked example as its only study."""
+    project = copy_checkout(target)
     for entry in (target / "config" / "catalogue").glob("*.yaml"):
         entry.unlink()
     for path, text in readme_example().items():
         (target / path).write_text(text, encoding="utf-8")
-    return Project(target)
+    return project

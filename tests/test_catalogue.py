@@ -148,6 +148,16 @@ def first(raw: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
+def test_a_scale_can_use_other_tables_and_be_split_otherwise(paths: Paths) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        first(raw)["scales"]["quick"].update(uses=["demo_fig2"], split=["laws"])
+
+    artifact = loaded(paths, change).artifact("demo_fig1")
+    assert artifact.uses_at("quick") == ("demo_fig2",) and artifact.uses_at("cpu") == ()
+    assert list(artifact.parts_at("quick")) == ["laws=a_b", "laws=c"]
+    assert len(artifact.parts_at("cpu")) == 4
+
+
 MISTAKES: dict[str, tuple[Change, str, str]] = {
     "bad kind": (
         lambda raw: first(raw).update(kind="picture"),
@@ -193,6 +203,16 @@ MISTAKES: dict[str, tuple[Change, str, str]] = {
         lambda raw: [first(raw)["claims"][0].pop(key) for key in ("measure", "compare", "expected")],
         "artifacts.demo_fig1.claims.demo_small",
         "a working artifact's claim needs measure and expected",
+    ),
+    "a scale's split naming no list": (
+        lambda raw: first(raw)["scales"]["cpu"].update(split=["runs"]),
+        "artifacts.demo_fig1.split",
+        "'runs' is named in split but is no list at scale cpu",
+    ),
+    "a scale using what is not there": (
+        lambda raw: first(raw)["scales"]["cpu"].update(uses=["demo_fig9"]),
+        "artifacts.demo_fig1.uses",
+        "there is no artifact 'demo_fig9'",
     ),
     "split naming no list": (
         lambda raw: first(raw).update(split=["runs"]),

@@ -13,6 +13,7 @@ from small_project import ROOT, Project
 from tangentbench.catalogue import load_catalogue
 from tangentbench.cli.main import COMMANDS, group
 from tangentbench.cli.output import duration
+from tangentbench.kernels.cntk import BACKENDS
 from tangentbench.paths import HOME_VARIABLE, Paths
 
 CATALOGUE = load_catalogue(Paths(ROOT))
@@ -126,6 +127,9 @@ def test_doctor_names_what_it_found() -> None:
     assert report["machine"]["cores"] >= 1
     assert "gpu" in report["compute"]
     assert "native core" in report["compute"]
+    assert report["compute"]["device"] in ("cpu", "cuda:0")
+    assert report["compute"]["CNTK backend"] in BACKENDS
+    assert set(report["jobs"]) == {"--sdm apptainer", "image", "--sdm conda", "Slurm"}
     assert call("doctor").exit_code == 0
 
 

@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "aligned.hpp"
 #include "core.hpp"
 #include "parallel.hpp"
 
@@ -18,21 +19,6 @@ namespace {
 constexpr int bits_before_rescaling = 48;
 constexpr int slices_of_offsets = 4;   // pieces of one entry's planes that threads can share
 constexpr int images_at_once = 4;      // first images that share a group's tables when there is one plane only
-
-template <class Scalar>
-struct Aligned {
-    struct Free {
-        void operator()(void* memory) const { std::free(memory); }
-    };
-    std::unique_ptr<Scalar[], Free> memory;
-
-    explicit Aligned(std::size_t count) {
-        const std::size_t bytes = (count * sizeof(Scalar) + 63) / 64 * 64 + 64;
-        memory.reset(static_cast<Scalar*>(std::aligned_alloc(64, bytes)));
-        if (!memory) throw std::bad_alloc();
-    }
-    Scalar* get() const { return memory.get(); }
-};
 
 // Images in groups of lanes, each scaled by a power of two to pixels of at most 1 (the kernel is homogeneous, so the
 // scale can be put back exactly), and the tables of their variances.
@@ -97,11 +83,13 @@ struct Singles {
     }
 };
 
-// Sums over all offsets (average pooling) or at offset zero (flatten): [first.count, second.count], rows of `stride`.
-// symmetric: both batches are the same images; entries below the diagonal are mirrored.
+// Sums over all offsets (average pooling) or at offset zero (flatten): [first.count, second.count], and the share of
+// them that hangs on doubtful angles. symmetric: both batches are the same images; entries below the diagonal are
+// mirrored.
 template <class Scalar>
 void rectangle(const Network& network, const Core<Scalar>& core, const Scalar* first_images, int first_count,
-               const Scalar* second_images, int second_count, bool symmetric, bool pooled, int threads, double* out) {
+               const Scalar* second_images, int second_count, bool symmetric, bool pooled, int threads, double* out,
+               double* doubt) {
     const Batch<Scalar> second(network, core, second_images, second_count, threads);
     std::unique_ptr<Batch<Scalar>> other;
     if (!symmetric) other.reset(new Batch<Scalar>(network, core, first_images, first_count, threads));
@@ -114,7 +102,7 @@ void rectangle(const Network& network, const Core<Scalar>& core, const Scalar* f
     const std::size_t image_work = core.work_size(network);
     std::vector<Aligned<Scalar>> work;
     for (int thread = 0; thread < threads; ++thread) work.emplace_back(image_work * together);
-    std::vector<double> sums(std::size_t(blocks) * second.groups * slices * per_block, 0.0);
+    std::vector<double> sums(std::size_t(blocks) * second.groups * slices * per_block, 0.0), doubts(sums.size(), 0.0);
 
     in_parallel(long(blocks) * second.groups * slices, threads, [&](long task, int thread) {
         const int slice = int(task % slices), block = int(task / slices % blocks), group = int(task / slices / blocks);
@@ -126,22 +114,37 @@ void rectangle(const Network& network, const Core<Scalar>& core, const Scalar* f
             tables[b] = singles.tables.get() + (start + b) * singles.image_tables;
         }
         const int down = pooled ? network.height - 1 : 0, along = pooled ? network.width - 1 : 0;
+        double* const doubt_of = doubts.data() + std::size_t(task) * per_block;
+        const auto plane = [&](int di, int dj) {
+            core.plane(network, some, pixels, tables, second.pixels.get() + group * second.group_pixels,
+                       second.tables.get() + group * second.group_tables, di, dj, work[thread].get(),
+                       sums.data() + std::size_t(task) * per_block, doubt_of);
+        };
+        // The plane of offset zero comes first: an image's angles with itself there are exactly zero, and no doubt.
+        if ((down + along) % slices == slice) plane(0, 0);
+        for (int b = 0; symmetric && b < some; ++b)
+            if ((start + b) / lanes == group) doubt_of[b * lanes + (start + b) % lanes] = 0;
         for (int di = -down; di <= down; ++di)
             for (int dj = -along; dj <= along; ++dj)
-                if ((di + dj + down + along) % slices == slice)
-                    core.plane(network, some, pixels, tables, second.pixels.get() + group * second.group_pixels,
-                               second.tables.get() + group * second.group_tables, di, dj, work[thread].get(),
-                               sums.data() + std::size_t(task) * per_block);
+                if ((di != 0 || dj != 0) && (di + dj + down + along) % slices == slice) plane(di, dj);
     });
 
     for (int i = 0; i < first.count; ++i)
         for (int j = symmetric ? i : 0; j < second.count; ++j) {
             const std::size_t task = (std::size_t(j / lanes) * blocks + i / together) * slices;
-            double sum = 0;
-            for (int slice = 0; slice < slices; ++slice)
-                sum += sums[(task + slice) * per_block + (i % together) * lanes + j % lanes];
-            out[std::size_t(i) * second.count + j] = sum * first.scale[i] * second.scale[j];
-            if (symmetric) out[std::size_t(j) * second.count + i] = out[std::size_t(i) * second.count + j];
+            double sum = 0, doubtful = 0;
+            for (int slice = 0; slice < slices; ++slice) {
+                const std::size_t at = (task + slice) * per_block + (i % together) * lanes + j % lanes;
+                sum += sums[at];
+                doubtful += doubts[at];
+            }
+            const std::size_t here = std::size_t(i) * second.count + j, mirrored = std::size_t(j) * second.count + i;
+            out[here] = sum * first.scale[i] * second.scale[j];
+            doubt[here] = sum > 0 ? doubtful / sum : 0;
+            if (symmetric) {
+                out[mirrored] = out[here];
+                doubt[mirrored] = doubt[here];
+            }
         }
 }
 
@@ -172,17 +175,19 @@ const InstructionSet* find(const char* name) {
 
 struct Request {
     int channels, height, width, filter, layers, pooled, tangent, train_first, train_last, symmetric, threads;
+    float doubtful_sine;
 };
 
 enum Status { done = 0, out_of_memory = 1, unknown_instruction_set = 2 };
 
 template <class Scalar>
 int answer(const Request& request, const char* name, const Scalar* first, int first_count, const Scalar* second,
-           int second_count, double* out) {
+           int second_count, double* out, double* doubt) {
     const InstructionSet* const set = find(name);
     if (!set) return unknown_instruction_set;
     Network network{request.channels, request.height, request.width, request.filter, request.layers,
-                    request.tangent != 0, request.train_first != 0, request.train_last != 0, 0, 0};
+                    request.tangent != 0, request.train_first != 0, request.train_last != 0, 0, 0,
+                    request.doubtful_sine / 3.14159265358979323846};
     const double growth = 2 * std::log2(double(request.filter));
     network.rescale_every = growth > 0 ? std::max(1, int(bits_before_rescaling / growth)) : request.layers + 1;
     network.rescale = std::ldexp(1.0, -int(std::lround(network.rescale_every * growth)));
@@ -194,7 +199,7 @@ int answer(const Request& request, const char* name, const Scalar* first, int fi
         const Core<Scalar>* core;
         if constexpr (sizeof(Scalar) == sizeof(float)) core = &set->single; else core = &set->precise;
         rectangle(network, *core, first, first_count, second, second_count, request.symmetric != 0, request.pooled != 0,
-                  threads, out);
+                  threads, out, doubt);
     } catch (const std::bad_alloc&) {
         return out_of_memory;
     }
@@ -205,13 +210,15 @@ int answer(const Request& request, const char* name, const Scalar* first, int fi
 }
 
 TANGENTBENCH_API int tangentbench_cntk_float32(const Request* request, const char* instruction_set, const float* first,
-                                               int first_count, const float* second, int second_count, double* out) {
-    return answer(*request, instruction_set, first, first_count, second, second_count, out);
+                                               int first_count, const float* second, int second_count, double* out,
+                                               double* doubt) {
+    return answer(*request, instruction_set, first, first_count, second, second_count, out, doubt);
 }
 
 TANGENTBENCH_API int tangentbench_cntk_float64(const Request* request, const char* instruction_set, const double* first,
-                                               int first_count, const double* second, int second_count, double* out) {
-    return answer(*request, instruction_set, first, first_count, second, second_count, out);
+                                               int first_count, const double* second, int second_count, double* out,
+                                               double* doubt) {
+    return answer(*request, instruction_set, first, first_count, second, second_count, out, doubt);
 }
 
 // The instruction sets this machine can run, best first: the number-th name, or null.
@@ -229,6 +236,11 @@ TANGENTBENCH_API int tangentbench_lanes(const char* instruction_set, int bytes) 
 TANGENTBENCH_API double tangentbench_peak_gflops(const char* instruction_set, double seconds) {
     const InstructionSet* const set = find(instruction_set);
     return set ? set->peak_gflops(seconds) : 0;
+}
+
+// A core found elsewhere than beside the caller's sources is only used if both mean the same request.
+TANGENTBENCH_API int tangentbench_request_bytes() {
+    return static_cast<int>(sizeof(Request));
 }
 
 TANGENTBENCH_API int tangentbench_uses_openmp() {

@@ -12,6 +12,7 @@ struct Network {
     bool train_last;      // add K^(L) to the result
     int rescale_every;    // the planes grow by filter^2 a layer; every so many layers they are
     double rescale;       // multiplied by this power of two, and the variances with them
+    double doubtful;      // an angle of the last layer whose sine is less, over pi, is doubtful
 };
 
 template <class Scalar>
@@ -27,10 +28,10 @@ struct Core {
 
     // The plane of spatial offset (di, dj) through all layers, for `count` single images against one group.
     // first_pixels[b]: [channels, height, width]; first_tables[b]: [layers, height, width, 2]; the group as above.
-    // Adds the plane's sum over pixels to sums: [count, lanes].
+    // Adds the plane's sum over pixels to sums: [count, lanes], and to doubts what of it hangs on doubtful angles.
     void (*plane)(const Network& network, int count, const Scalar* const* first_pixels,
                   const Scalar* const* first_tables, const Scalar* pixels, const Scalar* tables, int di, int dj,
-                  Scalar* work, double* sums);
+                  Scalar* work, double* sums, double* doubts);
 };
 
 struct InstructionSet {

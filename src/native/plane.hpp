@@ -63,7 +63,7 @@ struct Plane {
         sum.end();
     }
 
-    // take(col, covariance, dual) for the pixels of a row.
+    // take(col, covariance, dual, sine) for the pixels of a row.
     template <bool Signed, class Take>
     TB_INLINE void duals(const Plane& self, int layer, int row, const Take& take) {
         const T* const sigma = self.buffers.sigma + std::size_t(row) * self.overlap.cols * lanes;
@@ -79,7 +79,7 @@ struct Plane {
             [=, &take](int col, const Angle<V>& angle) __attribute__((always_inline)) {
                 const V roots = V::mul(V::all(first[2 * col + 1]), V::load(second + (2 * col + 1) * lanes));
                 const V covariance = V::load(sigma + col * lanes);
-                take(col, covariance, relu_dual<Signed>(angle, covariance, roots));
+                take(col, covariance, relu_dual<Signed>(angle, covariance, roots), angle.sine);
             });
     }
 
@@ -88,31 +88,37 @@ struct Plane {
     __attribute__((noinline)) void layer_row(const BoxSum<V, Out>& sum, int layer, int row) const {
         const T* const theta = buffers.theta + std::size_t(row) * overlap.cols * lanes;
         BoxSum<V, Out>::row(sum, row, [&](int, const auto& take) __attribute__((always_inline)) {
-            duals<Signed>(*this, layer, row, [&](int col, const V& covariance, const Dual<V>& dual) __attribute__((always_inline)) {
+            duals<Signed>(*this, layer, row, [&](int col, const V& covariance, const Dual<V>& dual, const V&) __attribute__((always_inline)) {
                 const V before = In == ThetaIn::own ? V::load(theta + col * lanes) : covariance;
                 take(col, dual.k1, In == ThetaIn::none ? dual.k1 : V::fma(before, dual.k0, dual.k1));
             });
         });
     }
 
-    // The last layer needs no box sum: only the sum over the plane is wanted.
+    // The last layer needs no box sum: only the sum over the plane is wanted. Apart goes what hangs on angles
+    // so small that rounding may have made them: k0 hangs on the angle itself, k1 only on its square.
     template <bool Signed, ThetaIn In, bool AddK>
-    __attribute__((noinline)) void last_layer(int layer, double* sums) const {
-        V total = V::all(0);
+    __attribute__((noinline)) void last_layer(int layer, double* sums, double* doubts) const {
+        V total = V::all(0), doubtful = V::all(0);
+        const V limit = V::all(T(network.doubtful));
         for (int row = 0; row < overlap.rows; ++row) {
             const T* const theta = buffers.theta + std::size_t(row) * overlap.cols * lanes;
             V along = V::all(0);
-            duals<Signed>(*this, layer, row, [&](int col, const V& covariance, const Dual<V>& dual) __attribute__((always_inline)) {
+            duals<Signed>(*this, layer, row, [&](int col, const V& covariance, const Dual<V>& dual, const V& sine) __attribute__((always_inline)) {
                 if (AddK) along = V::add(along, dual.k1);
                 if (In == ThetaIn::none) return;
                 const V before = In == ThetaIn::own ? V::load(theta + col * lanes) : covariance;
-                along = V::add(along, V::mul(before, dual.k0));
+                const V tangent = V::mul(before, dual.k0);
+                along = V::add(along, tangent);
+                doubtful = V::add(doubtful, V::where_below(sine, limit, tangent));
             });
             total = V::add(total, along);
         }
         T lanewise[lanes] __attribute__((aligned(64)));
         V::store(lanewise, total);
         for (int lane = 0; lane < lanes; ++lane) sums[lane] += lanewise[lane];
+        V::store(lanewise, doubtful);
+        for (int lane = 0; lane < lanes; ++lane) doubts[lane] += lanewise[lane];
     }
 
     void rescale(int layer, bool theta) {
@@ -138,13 +144,14 @@ void layer(Plane<V>* planes, int count, int depth) {
 }
 
 template <ThetaIn In, class V>
-void last(Plane<V>& plane, bool add_k, bool is_signed, double* sums) {
+void last(Plane<V>& plane, bool add_k, bool is_signed, double* sums, double* doubts) {
     const int depth = plane.network.layers - 1;
     if (is_signed)
-        add_k ? plane.template last_layer<true, In, true>(depth, sums) : plane.template last_layer<true, In, false>(depth, sums);
+        add_k ? plane.template last_layer<true, In, true>(depth, sums, doubts)
+              : plane.template last_layer<true, In, false>(depth, sums, doubts);
     else
-        add_k ? plane.template last_layer<false, In, true>(depth, sums)
-              : plane.template last_layer<false, In, false>(depth, sums);
+        add_k ? plane.template last_layer<false, In, true>(depth, sums, doubts)
+              : plane.template last_layer<false, In, false>(depth, sums, doubts);
 }
 
 constexpr int most_images_at_once = 8;
@@ -152,7 +159,8 @@ constexpr int most_images_at_once = 8;
 template <class V>
 void through_all_layers(const Network& network, int count, const typename V::scalar* const* first_pixels,
                         const typename V::scalar* const* first_tables, const typename V::scalar* pixels,
-                        const typename V::scalar* tables, int di, int dj, typename V::scalar* work, double* sums) {
+                        const typename V::scalar* tables, int di, int dj, typename V::scalar* work, double* sums,
+                        double* doubts) {
     alignas(Plane<V>) unsigned char storage[most_images_at_once * sizeof(Plane<V>)];
     Plane<V>* const planes = reinterpret_cast<Plane<V>*>(storage);
     const std::size_t size = (Buffers<V>::size(network) + 15) / 16 * 16;
@@ -179,13 +187,13 @@ void through_all_layers(const Network& network, int count, const typename V::sca
     const bool add_k = !network.tangent || network.train_last;
     const bool is_signed = network.layers == 1;
     for (int b = 0; b < count; ++b) {
-        double* const into = sums + b * V::lanes;
+        double *const into = sums + b * V::lanes, *const doubt = doubts + b * V::lanes;
         if (theta == ThetaIn::none)
-            last<ThetaIn::none>(planes[b], add_k, is_signed, into);
+            last<ThetaIn::none>(planes[b], add_k, is_signed, into, doubt);
         else if (theta == ThetaIn::same_as_sigma)
-            last<ThetaIn::same_as_sigma>(planes[b], add_k, is_signed, into);
+            last<ThetaIn::same_as_sigma>(planes[b], add_k, is_signed, into, doubt);
         else
-            last<ThetaIn::own>(planes[b], add_k, is_signed, into);
+            last<ThetaIn::own>(planes[b], add_k, is_signed, into, doubt);
     }
 }
 

@@ -32,6 +32,9 @@ struct Floats {
     TB_INLINE Floats sqrt(Floats a) { return {_mm512_sqrt_ps(a.v)}; }
     TB_INLINE Floats abs(Floats a) { return {_mm512_abs_ps(a.v)}; }
     TB_INLINE Floats max(Floats a, Floats b) { return {_mm512_max_ps(a.v, b.v)}; }
+    TB_INLINE Floats where_below(Floats a, Floats limit, Floats value) {
+        return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, limit.v, _CMP_LT_OQ), value.v)};
+    }
     TB_INLINE Floats keep_above(Floats a, Floats limit) {
         return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, limit.v, _CMP_GT_OQ), a.v)};
     }
@@ -57,6 +60,9 @@ struct Doubles {
     TB_INLINE Doubles sqrt(Doubles a) { return {_mm512_sqrt_pd(a.v)}; }
     TB_INLINE Doubles abs(Doubles a) { return {_mm512_abs_pd(a.v)}; }
     TB_INLINE Doubles max(Doubles a, Doubles b) { return {_mm512_max_pd(a.v, b.v)}; }
+    TB_INLINE Doubles where_below(Doubles a, Doubles limit, Doubles value) {
+        return {_mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.v, limit.v, _CMP_LT_OQ), value.v)};
+    }
     TB_INLINE Doubles keep_above(Doubles a, Doubles limit) {
         return {_mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.v, limit.v, _CMP_GT_OQ), a.v)};
     }
@@ -84,6 +90,9 @@ struct Floats {
     TB_INLINE Floats sqrt(Floats a) { return {_mm256_sqrt_ps(a.v)}; }
     TB_INLINE Floats abs(Floats a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
     TB_INLINE Floats max(Floats a, Floats b) { return {_mm256_max_ps(a.v, b.v)}; }
+    TB_INLINE Floats where_below(Floats a, Floats limit, Floats value) {
+        return {_mm256_and_ps(_mm256_cmp_ps(a.v, limit.v, _CMP_LT_OQ), value.v)};
+    }
     TB_INLINE Floats keep_above(Floats a, Floats limit) {
         return {_mm256_and_ps(_mm256_cmp_ps(a.v, limit.v, _CMP_GT_OQ), a.v)};
     }
@@ -109,6 +118,9 @@ struct Doubles {
     TB_INLINE Doubles sqrt(Doubles a) { return {_mm256_sqrt_pd(a.v)}; }
     TB_INLINE Doubles abs(Doubles a) { return {_mm256_andnot_pd(_mm256_set1_pd(-0.0), a.v)}; }
     TB_INLINE Doubles max(Doubles a, Doubles b) { return {_mm256_max_pd(a.v, b.v)}; }
+    TB_INLINE Doubles where_below(Doubles a, Doubles limit, Doubles value) {
+        return {_mm256_and_pd(_mm256_cmp_pd(a.v, limit.v, _CMP_LT_OQ), value.v)};
+    }
     TB_INLINE Doubles keep_above(Doubles a, Doubles limit) {
         return {_mm256_and_pd(_mm256_cmp_pd(a.v, limit.v, _CMP_GT_OQ), a.v)};
     }
@@ -170,6 +182,9 @@ struct Portable {
     }
     TB_INLINE Portable max(const Portable& a, const Portable& b) {
         return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+    }
+    TB_INLINE Portable where_below(const Portable& a, const Portable& limit, const Portable& value) {
+        return each([&](int i) { return a.v[i] < limit.v[i] ? value.v[i] : Scalar(0); });
     }
     TB_INLINE Portable keep_above(const Portable& a, const Portable& limit) {
         return each([&](int i) { return a.v[i] > limit.v[i] ? a.v[i] : Scalar(0); });

@@ -79,23 +79,37 @@ class Artifact:
     def datasets_at(self, scale: str) -> tuple[str, ...]:
         return tuple(self.scales[scale].get("datasets", self.datasets))
 
+    def uses_at(self, scale: str) -> tuple[str, ...]:
+        """The artifacts whose tables it needs; a scale may need others."""
+        return tuple(self.scales[scale].get("uses", self.uses))
+
+    def split_at(self, scale: str) -> tuple[str, ...]:
+        """The settings that are cut into jobs; a scale of small jobs may cut less."""
+        return tuple(self.scales[scale].get("split", self.split))
+
+    def gram_tiles_at(self, scale: str) -> Mapping[str, int]:
+        """Images a side of a tile, for each kind of kernel whose matrices are computed tile by tile, a job each."""
+        tiles: Mapping[str, int] = self.scales[scale].get("gram_tiles", {})
+        return tiles
+
     def note_at(self, scale: str) -> str:
         return str(self.scales[scale].get("note", ""))
 
     def parts_at(self, scale: str) -> dict[str, dict[str, Any]]:
         """The independent jobs of one scale: a part's name and its settings.
 
-        The settings named in `split` hold lists; each part gets one element of each, again as a list, so that the
-        study function sees the same kind of settings whether split or whole.
+        The settings named in `split` (the scale's own, where it has one) hold lists; each part gets one element of
+        each, again as a list, so that the study function sees the same kind of settings whether split or whole.
         """
         settings = self.settings_at(scale)
-        if not self.split:
+        split = self.split_at(scale)
+        if not split:
             return {"all": settings}
-        axes = [settings[key] for key in self.split]
+        axes = [settings[key] for key in split]
         return {
-            "-".join(f"{key}={slug(choice)}" for key, choice in zip(self.split, choices, strict=True)): {
+            "-".join(f"{key}={slug(choice)}" for key, choice in zip(split, choices, strict=True)): {
                 **settings,
-                **{key: [choice] for key, choice in zip(self.split, choices, strict=True)},
+                **{key: [choice] for key, choice in zip(split, choices, strict=True)},
             }
             for choices in itertools.product(*axes)
         }
@@ -210,7 +224,7 @@ def make_artifact(file: Path, study: str, name: str, entry: Mapping[str, Any]) -
                 file, f"artifacts.{name}.claims.{claim.name}", "a working artifact's claim needs measure and expected"
             )
     for scale in SCALES:
-        for key in artifact.split:
+        for key in artifact.split_at(scale):
             if not isinstance(artifact.settings_at(scale).get(key), list):
                 reason = f"'{key}' is named in split but is no list at scale {scale}"
                 raise InvalidConfig(file, f"artifacts.{name}.split", reason)
@@ -228,7 +242,7 @@ def check_references(catalogue: Catalogue, folder: Path) -> None:
     seen: dict[str, str] = {}
     for artifact in catalogue:
         file = folder / f"{artifact.study}.yaml"
-        for used in artifact.uses:
+        for used in {name for scale in SCALES for name in artifact.uses_at(scale)}:
             if used not in catalogue.by_name:
                 raise InvalidConfig(file, f"artifacts.{artifact.name}.uses", f"there is no artifact '{used}'")
         for claim in artifact.claims:

@@ -103,6 +103,13 @@ class CannotWrite(TangentbenchError):
         super().__init__(f"cannot write {path}: {reason}; {remedy}")
 
 
+class CannotPull(TangentbenchError):
+    """Shared results that could not be fetched, or do not belong to this checkout."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"nothing was taken over: {reason}; {remedy}")
+
+
 class Diverged(TangentbenchError):
     """A training whose loss is no longer a number."""
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tangentbench.errors import CannotWrite
+from tangentbench.errors import CannotWrite, ResultUnreadable
 
 CHUNK = 1 << 20
 
@@ -30,7 +32,8 @@ REMEDIES = {
 def written_whole(target: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside `target`; rename it onto `target` if the block succeeds, delete it otherwise.
 
-    The bytes are flushed to disk before the rename, so a crash leaves the old file or the new one, never a part.
+    The bytes are flushed to disk before the rename, so a crash leaves the old file or the new one, never a part. What
+    a killed process left beside `target` is removed: a temporary file is locked while its writer lives.
 
     Example:
         with written_whole(path) as temporary:
@@ -39,11 +42,10 @@ def written_whole(target: Path | str) -> Iterator[Path]:
     target = Path(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
-        os.close(handle)
+        remove_leftovers(target)
+        handle, temporary = locked_temporary(target)
     except OSError as error:
         raise cannot_write(target, error) from error
-    temporary = Path(name)
     try:
         yield temporary
         flush(temporary)
@@ -53,6 +55,42 @@ def written_whole(target: Path | str) -> Iterator[Path]:
         raise cannot_write(target, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def locked_temporary(target: Path) -> tuple[int, Path]:
+    """A new hidden file beside `target` and the handle that holds its lock."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
+        if lock(handle) is not False and os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # another process took it for a leftover before it was locked
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove the temporary files of `target` whose writers are dead."""
+    ours = re.compile(rf"\.{re.escape(target.stem)}\.[a-z0-9_]{{8}}{re.escape(target.suffix)}")
+    for file in target.parent.iterdir():
+        if not ours.fullmatch(file.name):
+            continue
+        with suppress(OSError):
+            handle = os.open(file, os.O_RDWR)
+            try:
+                if lock(handle):
+                    file.unlink()
+            finally:
+                os.close(handle)
+
+
+def lock(handle: int) -> bool | None:
+    """True if the lock is ours now, False if another process holds it, None where the file system knows no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def flush(path: Path) -> None:
@@ -81,7 +119,11 @@ def write_json(path: Path | str, value: Any) -> None:
 
 
 def read_json(path: Path | str) -> Any:
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    """The value in the file; one clear error where its text is no JSON."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ResultUnreadable(path, f"it is no JSON: {error}") from error
 
 
 def sha256(path: Path | str) -> str:

@@ -27,7 +27,8 @@ NATIVE_FOLDER = PACKAGE_FOLDER.parent / "native"
 MEMORY = PACKAGE_FOLDER / "__pycache__" / f"fingerprints-{sys.version_info.major}.{sys.version_info.minor}.json"
 """Facts by the sum of the source text, so that Snakemake's start does not parse the whole package again."""
 WIRING = frozenset(
-    f"{PACKAGE}.{name}" for name in ("catalogue", "config", "errors", "files", "paths", "registry", "provenance")
+    f"{PACKAGE}.{name}"
+    for name in ("catalogue", "config", "device", "errors", "files", "locks", "paths", "registry", "provenance")
 ) | {PACKAGE}
 
 

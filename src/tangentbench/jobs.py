@@ -9,16 +9,19 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tangentbench.catalogue import Catalogue, load_catalogue
+from tangentbench.catalogue import Catalogue, load_catalogue, require_scale
+from tangentbench.device import DEVICE_VARIABLE, choose
 from tangentbench.errors import TangentbenchError
 from tangentbench.files import cannot_write, read_json, write_json
+from tangentbench.grams import Grams, part_plans
+from tangentbench.locks import locked
 from tangentbench.paths import Paths
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -29,6 +32,14 @@ log = logging.getLogger("tangentbench")
 
 scale_option = click.option("--scale", required=True)
 seed_option = click.option("--seed", type=int, default=0, show_default=True)
+threads_option = click.option("--threads", type=int, default=1, show_default=True)
+
+
+def gram_arguments(function: Callable[..., None]) -> Callable[..., None]:
+    """GRAM KERNEL MATRIX --scale: which matrix of which plan."""
+    for decorate in (scale_option, *(click.argument(name) for name in ("matrix", "kernel", "gram"))):
+        function = decorate(function)
+    return function
 
 
 @click.group()
@@ -53,12 +64,22 @@ def job(function: Callable[..., None]) -> click.Command:
     return jobs.command(function.__name__)(logged)
 
 
+class LogFile(logging.FileHandler):
+    """A log on a full disk must not bury what the terminal says."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, mode="w", encoding="utf-8")
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
 def start_log(file: Path | None) -> None:
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if file is not None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            handlers.append(logging.FileHandler(file, mode="w", encoding="utf-8"))
+            handlers.append(LogFile(file))
         except OSError as error:
             raise SystemExit(f"tangentbench: error: {cannot_write(file, error)}") from error
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", handlers=handlers, force=True)
@@ -77,18 +98,75 @@ def dataset(paths: Paths, name: str, mirror: Path | None, seed: int) -> None:
     save_dataset(prepared, paths.dataset(name), paths.dataset_provenance(name))
 
 
+def limit_threads(threads: int) -> None:
+    """Before numpy and torch are imported, which read these."""
+    for variable in THREAD_VARIABLES:
+        os.environ[variable] = str(threads)
+
+
+@job
+@click.argument("inputs")
+@scale_option
+@seed_option
+def gram_inputs(paths: Paths, inputs: str, scale: str, seed: int) -> None:
+    """Prepare the images of planned Gram matrices as plain arrays."""
+    from tangentbench import gram_jobs
+
+    gram_jobs.prepare_inputs(paths, planned_grams(paths, scale).with_inputs(inputs), scale, seed)
+
+
+@job
+@gram_arguments
+def gram_store(paths: Paths, gram: str, kernel: str, matrix: str, scale: str) -> None:
+    """Make the empty store of a planned Gram matrix."""
+    from tangentbench import gram_jobs
+
+    gram_jobs.create_store(paths, planned_grams(paths, scale).plan(gram, kernel), matrix, scale)
+
+
+@job
+@gram_arguments
+@click.argument("tile")
+@threads_option
+def gram_tile(paths: Paths, gram: str, kernel: str, matrix: str, tile: str, scale: str, threads: int) -> None:
+    """Compute one tile of a planned Gram matrix."""
+    limit_threads(threads)
+    from tangentbench import gram_jobs
+
+    gram_jobs.compute_tile(paths, planned_grams(paths, scale).plan(gram, kernel), matrix, tile, scale, threads)
+
+
+@job
+@gram_arguments
+@threads_option
+def gram_certificate(paths: Paths, gram: str, kernel: str, matrix: str, scale: str, threads: int) -> None:
+    """Check every tile of a planned Gram matrix, mend damaged ones, and write its certificate."""
+    limit_threads(threads)
+    from tangentbench import gram_jobs
+
+    gram_jobs.seal(paths, planned_grams(paths, scale).plan(gram, kernel), matrix, scale, threads)
+
+
+def planned_grams(paths: Paths, scale: str) -> Grams:
+    return Grams.at(paths, load_catalogue(paths).working, require_scale(scale))
+
+
 @job
 @click.argument("name")
 @click.argument("part")
 @scale_option
 @seed_option
-@click.option("--threads", type=int, default=1, show_default=True)
-def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: int) -> None:
+@threads_option
+@click.option("--code", help="Fingerprint of the code behind the study function.")
+@click.option("--device", envvar=DEVICE_VARIABLE, default="auto", help="auto, cpu, cuda or cuda:N, for torch.")
+def measure(
+    paths: Paths, name: str, part: str, scale: str, seed: int, threads: int, code: str | None, device: str
+) -> None:
     """Run the study function of one artifact on one part of its settings."""
-    for variable in THREAD_VARIABLES:
-        os.environ[variable] = str(threads)
+    choose(device)
+    limit_threads(threads)
     from tangentbench.datasets import load_dataset
-    from tangentbench.registry import Context, check_settings, study_function
+    from tangentbench.registry import Context, GramStore, check_settings, study_function
     from tangentbench.report.provenance import Recorder
     from tangentbench.tables import read_table, write_table
 
@@ -98,18 +176,23 @@ def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: 
     function = study_function(artifact)
     check_settings(function, settings, paths.catalogue / f"{artifact.study}.yaml", name)
     limit_torch_threads(threads)
-    used = {one: catalogue.artifact(one) for one in artifact.uses}
+    used = {one: catalogue.artifact(one) for one in artifact.uses_at(scale)}
     table_files = {one: paths.table(scale, used[one].study, one) for one in used}
     dataset_files = {one: paths.dataset(one) for one in artifact.datasets_at(scale)}
+    plans = part_plans(artifact, scale, part)
+    certificates = [
+        paths.gram(scale, name, plan.name) / one / "certificate.json" for plan in plans for one in plan.plan.matrices
+    ]
     work = paths.work(scale, artifact.study, name, part)
     context = Context(
         seed=seed,
         datasets={one: load_dataset(file) for one, file in dataset_files.items()},
         tables={one: read_table(file) for one, file in table_files.items()},
+        grams={plan.name: GramStore(paths.gram(scale, name, plan.name), plan.tile) for plan in plans},
         work=work,
         threads=threads,
     )
-    with Recorder(
+    recorder = Recorder(
         paths.root,
         artifact=name,
         part=part,
@@ -117,20 +200,48 @@ def measure(paths: Paths, name: str, part: str, scale: str, seed: int, threads: 
         seed=seed,
         settings=settings,
         threads=threads,
-        inputs=[*dataset_files.values(), *table_files.values()],
-    ) as recorder:
-        table = function(context, **settings)
-    write_table(table, paths.part(scale, artifact.study, name, part))
-    write_json(paths.part_provenance(scale, artifact.study, name, part), recorder.record())
-    remove_work(work)
+        inputs=[*dataset_files.values(), *table_files.values(), *certificates],
+        code=code,
+    )
+    result = paths.part(scale, artifact.study, name, part)
+    provenance = paths.part_provenance(scale, artifact.study, name, part)
+    with only_process(paths.part_lock(scale, artifact.study, name, part)) as waited:
+        if waited and provenance.is_file() and recorder.made(read_json(provenance)):
+            read_table(result)
+            log.info("it has just finished this part")
+            return
+        with recorder:
+            table = function(context, **settings)
+        write_table(table, result)
+        write_json(provenance, recorder.record(outputs=[result]))
+        remove_work(work)
+    remove_empty(work.parent, work.parent.parent)
+
+
+@contextmanager
+def only_process(lock_file: Path) -> Iterator[bool]:
+    """Hold a part's lock; yields whether another process had it first.
+
+    That other one may be a job whose Snakemake was killed: it goes on, and a new Snakemake starts the same part.
+    """
+    with locked(lock_file, wait=False) as mine:
+        if mine:
+            yield False
+            return
+    log.warning("another process is at this part (a job whose Snakemake was killed?): waiting for it to end")
+    with locked(lock_file, wait=True):
+        yield True
 
 
 def remove_work(folder: Path) -> None:
-    """Remove a finished part's checkpoints, and the folders above it that are empty now."""
+    """Remove a finished part's checkpoints."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_empty(*folders: Path) -> None:
     with suppress(OSError):
-        folder.parent.rmdir()
-        folder.parent.parent.rmdir()
+        for folder in folders:
+            folder.rmdir()
 
 
 def limit_torch_threads(threads: int) -> None:
@@ -146,7 +257,7 @@ def table(paths: Paths, name: str, scale: str) -> None:
     """Put the parts of an artifact together: one parquet, one CSV, one provenance."""
     import pandas as pd
 
-    from tangentbench.report.provenance import merge
+    from tangentbench.report.provenance import describe_files, merge
     from tangentbench.tables import read_table, write_csv, write_table
 
     artifact = load_catalogue(paths).working_artifact(name)
@@ -156,7 +267,8 @@ def table(paths: Paths, name: str, scale: str) -> None:
     records = [read_json(paths.part_provenance(scale, artifact.study, name, part)) for part in parts]
     write_table(whole, paths.table(scale, artifact.study, name))
     write_csv(whole, paths.csv(scale, artifact.study, name))
-    provenance = {**merge(records), "settings": artifact.settings_at(scale)}
+    outputs = describe_files(paths.root, [paths.table(scale, artifact.study, name)])
+    provenance = {**merge(records, outputs), "settings": artifact.settings_at(scale)}
     write_json(paths.provenance(scale, artifact.study, name), provenance)
 
 
@@ -195,12 +307,15 @@ def claims(paths: Paths, study: str, scale: str) -> None:
 @scale_option
 def gallery(paths: Paths, scale: str) -> None:
     """Write the gallery page and the claims of all studies."""
+    from itertools import chain
+
     from tangentbench.report.gallery import write_gallery
-    from tangentbench.report.verdicts import verdicts, write_claims
+    from tangentbench.report.verdicts import by_artifact, write_claims
 
     catalogue = load_catalogue(paths)
-    write_claims(paths.all_claims(scale), verdicts(catalogue, paths, scale))
-    write_gallery(catalogue, paths, scale)
+    decided = by_artifact(catalogue, paths, scale)
+    write_claims(paths.all_claims(scale), chain.from_iterable(decided.values()))
+    write_gallery(catalogue, paths, scale, decided)
 
 
 @job

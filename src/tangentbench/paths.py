@@ -54,8 +54,16 @@ class Paths:
         return self.config / "datasets.yaml"
 
     @property
+    def grams(self) -> Path:
+        return self.config / "grams.yaml"
+
+    @property
     def unit_costs(self) -> Path:
         return self.config / "unit_costs.yaml"
+
+    @property
+    def cluster(self) -> Path:
+        return self.config / "cluster.yaml"
 
     @property
     def data(self) -> Path:
@@ -111,3 +119,15 @@ class Paths:
     def work(self, scale: str, study: str, artifact: str, part: str) -> Path:
         """A folder a study may keep checkpoints in; it outlives a killed job and is removed after a finished one."""
         return self.study(scale, study) / "work" / artifact / part
+
+    def part_lock(self, scale: str, study: str, artifact: str, part: str) -> Path:
+        """Held by the process that computes a part."""
+        return self.study(scale, study) / "work" / artifact / f"{part}.lock"
+
+    def gram_inputs(self, scale: str, inputs: str, matrix: str) -> Path:
+        """Prepared images as one plain array that every tile's job maps."""
+        return self.scale(scale) / "gram_inputs" / inputs / f"{matrix}.npy"
+
+    def gram(self, scale: str, owner: str, name: str) -> Path:
+        """The stores `train` and `test` of one planned kernel."""
+        return self.scale(scale) / "grams" / owner / name

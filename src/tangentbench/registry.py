@@ -13,14 +13,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tangentbench.device import current
 from tangentbench.errors import InvalidConfig, TangentbenchError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
     from matplotlib.figure import Figure
 
     from tangentbench.catalogue import Artifact
     from tangentbench.datasets import Dataset
+
+
+@dataclass(frozen=True)
+class GramStore:
+    """Where the matrices of a plan lie: `folder`/train and `folder`/test."""
+
+    folder: Path
+    tile: int
 
 
 @dataclass(frozen=True)
@@ -31,9 +41,16 @@ class Context:
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Tables of the artifacts named in `uses`."""
+    grams: Mapping[str, GramStore] = field(default_factory=dict)
+    """Matrices that the workflow computed tile by tile, by the names of the study's plans."""
     work: Path | None = None
     """A folder for checkpoints, kept until the job has finished."""
     threads: int = 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where torch computes; the training loop and the kernels use it without being told."""
+        return current()
 
     @property
     def dataset(self) -> Dataset:

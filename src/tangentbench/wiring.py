@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tangentbench.catalogue import Catalogue, load_catalogue
 from tangentbench.config import SCALES, load_settings
+from tangentbench.costs.gram import certificate_work, tile_work, tiled_work
+from tangentbench.costs.model import load_unit_costs, part_work, without
+from tangentbench.costs.needs import Cluster, Needs
 from tangentbench.datasets import load_recipes
 from tangentbench.errors import UnknownName
 from tangentbench.fingerprint import fingerprint, fingerprint_of
+from tangentbench.grams import TEST, TRAIN, GramPlan, Grams, part_plans
 from tangentbench.paths import Paths
 
 
@@ -38,6 +43,12 @@ class Wiring:
                 if name not in self.recipes:
                     file = self.paths.catalogue / f"{artifact.study}.yaml"
                     raise UnknownName("data set", name, self.recipes, f"{file} names it for {artifact.name}")
+        for scale in SCALES:
+            for owner, plans in self.grams(scale).plans.items():
+                for plan in plans.values():
+                    if plan.dataset not in self.recipes:
+                        see = f"{self.paths.grams} names it for {owner}"
+                        raise UnknownName("data set", plan.dataset, self.recipes, see)
 
     @property
     def scale(self) -> str:
@@ -73,8 +84,94 @@ class Wiring:
         return [str(self.paths.dataset(name)) for name in self.catalogue.artifact(artifact).datasets_at(scale)]
 
     def used_tables(self, artifact: str, scale: str) -> list[str]:
-        used = (self.catalogue.working_artifact(name) for name in self.catalogue.artifact(artifact).uses)
+        used = (self.catalogue.working_artifact(name) for name in self.catalogue.artifact(artifact).uses_at(scale))
         return [str(self.paths.table(scale, one.study, one.name)) for one in used]
+
+    @cached_property
+    def _grams(self) -> dict[str, Grams]:
+        return {scale: Grams.at(self.paths, self.catalogue.working, scale) for scale in SCALES}
+
+    def grams(self, scale: str) -> Grams:
+        return self._grams[scale]
+
+    def used_grams(self, artifact: str, scale: str, part: str) -> list[str]:
+        """The certificates of the matrices that a part takes as inputs."""
+        plans = part_plans(self.catalogue.working_artifact(artifact), scale, part)
+        return [file for plan in plans for file in self.plan_certificates(plan, scale)]
+
+    def certificates(self, owner: str, scale: str) -> list[str]:
+        return [file for plan in self.grams(scale).of(owner).values() for file in self.plan_certificates(plan, scale)]
+
+    def plan_certificates(self, plan: GramPlan, scale: str) -> list[str]:
+        folder = self.paths.gram(scale, plan.owner, plan.name)
+        return [str(folder / matrix / "certificate.json") for matrix in plan.plan.matrices]
+
+    def tiles(self, owner: str, name: str, matrix: str, scale: str) -> list[str]:
+        folder = self.paths.gram(scale, owner, name) / matrix / "tiles"
+        return [str(folder / f"{tile}.npy") for tile in self.grams(scale).plan(owner, name).tiles(matrix)]
+
+    def gram_inputs(self, owner: str, name: str, scale: str) -> list[str]:
+        inputs = self.grams(scale).plan(owner, name).inputs
+        return [str(self.paths.gram_inputs(scale, inputs, matrix)) for matrix in (TRAIN, TEST)]
+
+    def gram_dataset(self, inputs: str, scale: str) -> str:
+        return str(self.paths.dataset(self.grams(scale).with_inputs(inputs).dataset))
+
+    def gram_kernel(self, owner: str, name: str, scale: str) -> str:
+        """What a store is made of besides its images."""
+        plan = self.grams(scale).plan(owner, name)
+        return repr((sorted(plan.plan.kernel.items()), plan.tile))
+
+    def gram_threads(self, owner: str, name: str, scale: str) -> int:
+        return self.grams(scale).plan(owner, name).threads
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return Cluster.load(self.paths, load_unit_costs(self.paths))
+
+    def part_needs(self, wildcards: Any) -> Needs:
+        """What the job of a part asks for, without the matrices that jobs of their own compute."""
+        one, scale, part = self.catalogue.working_artifact(wildcards.artifact), wildcards.scale, wildcards.part
+        done_elsewhere = [tiled_work(plan) for plan in part_plans(one, scale, part)]
+        return self._cluster.needs(without(part_work(one, scale, part), done_elsewhere), one.threads, one.name)
+
+    def part_memory(self, wildcards: Any, attempt: int) -> int:
+        return attempt * self.part_needs(wildcards).memory_mb
+
+    def part_minutes(self, wildcards: Any) -> int:
+        return self.part_needs(wildcards).minutes
+
+    def part_gpus(self, wildcards: Any) -> int:
+        return self.part_needs(wildcards).gpus
+
+    def part_group(self, wildcards: Any) -> str:
+        """Small parts share a submission; not those of artifacts that wait for each other's tables."""
+        used = {name for one in self.catalogue for name in one.uses}
+        alone = wildcards.artifact in used or self.catalogue.artifact(wildcards.artifact).uses
+        return "part" if alone or not self.part_needs(wildcards).small else "small_part"
+
+    def tile_needs(self, wildcards: Any) -> Needs:
+        plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
+        return self._cluster.needs(tile_work(plan), plan.threads, wildcards.gram)
+
+    def tile_memory(self, wildcards: Any, attempt: int) -> int:
+        return attempt * self.tile_needs(wildcards).memory_mb
+
+    def tile_minutes(self, wildcards: Any) -> int:
+        return self.tile_needs(wildcards).minutes
+
+    def tile_group(self, wildcards: Any) -> str:
+        return "small_tile" if self.tile_needs(wildcards).small else "tile"
+
+    def certificate_needs(self, wildcards: Any) -> Needs:
+        plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
+        return self._cluster.needs(certificate_work(plan, wildcards.matrix), plan.threads, wildcards.gram)
+
+    def certificate_memory(self, wildcards: Any, attempt: int) -> int:
+        return attempt * self.certificate_needs(wildcards).memory_mb
+
+    def certificate_minutes(self, wildcards: Any) -> int:
+        return self.certificate_needs(wildcards).minutes
 
     def threads(self, artifact: str) -> int:
         return self.catalogue.artifact(artifact).threads

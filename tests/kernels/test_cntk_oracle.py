@@ -13,6 +13,8 @@ from tangentbench.kernels import cntk, native
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native core was not built here")
 KINDS = [("ntk", True), ("ntk", False), ("nngp", None)]
+DEPTHS = [2, 3, 4, 6, 11, 21]
+INSTRUCTION_SETS = native.instruction_sets() if native.available() else []
 FAST = [(2, "gap"), (3, "gap"), (4, "gap"), (2, "flatten"), (3, "flatten"), (6, "flatten"), (11, "flatten")]
 
 
@@ -36,20 +38,22 @@ def test_agrees_with_neural_tangents(depth, pooling, kind, trained, dtype, backe
     assert relative_error(value, expected) < TOLERANCE[dtype]
 
 
-@needs_native
+@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("depth", "pooling"), [(21, "flatten"), (11, "gap")])
-def test_agrees_with_neural_tangents_when_deep(depth, pooling, dtype):
+def test_agrees_with_neural_tangents_when_deep(depth, pooling, dtype, instruction_set, monkeypatch):
+    monkeypatch.setenv(native.INSTRUCTION_SET_VARIABLE, instruction_set)
     size = (8, 8) if pooling == "flatten" else (4, 4)
     expected = reference(size, depth, pooling, "ntk", None)
     value = cntk(images(2, *size), images(2, *size, seed=1), depth, pooling, dtype=dtype, backend="native")
     assert relative_error(value, expected) < TOLERANCE[dtype]
 
 
-@needs_native
+@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
 @pytest.mark.parametrize("filter", [1, 5])
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
-def test_other_filters_agree_with_neural_tangents(pooling, filter):
+def test_other_filters_agree_with_neural_tangents(pooling, filter, instruction_set, monkeypatch):
+    monkeypatch.setenv(native.INSTRUCTION_SET_VARIABLE, instruction_set)
     expected = reference((6, 5), 3, pooling, "ntk", True, filter)
     value = cntk(images(2), images(2, seed=1), 3, pooling, train_first_last=True, filter=filter, backend="native")
     assert relative_error(value, expected) < TOLERANCE["float64"]
@@ -79,12 +83,80 @@ def test_every_instruction_set_gives_the_same_kernel(pooling, dtype, monkeypatch
         assert relative_error(value, values[0].astype(np.float64)) < TOLERANCE[dtype] / 2
 
 
+def china(*corners: tuple[int, int], side: int = 32) -> np.ndarray:
+    """Patches of a photograph with pixels in [0, 1]."""
+    photograph = load_sample_image("china.jpg") / 255.0
+    return np.stack([photograph[i : i + side, j : j + side] for i, j in corners])
+
+
 def photograph_patches() -> np.ndarray:
     """Five 32 x 32 patches, standardised as the paper's images are; two are neighbours."""
-    photograph = load_sample_image("china.jpg") / 255.0
-    corners = ((0, 0), (100, 100), (200, 300), (300, 50), (0, 1))
-    patches = np.stack([photograph[i : i + 32, j : j + 32] for i, j in corners])
+    patches = china((0, 0), (100, 100), (200, 300), (300, 50), (0, 1))
     return (patches - patches.mean((0, 1, 2))) / patches.std((0, 1, 2))
+
+
+@functools.cache
+def sky(pooling: str) -> np.ndarray:
+    """The hardest photographs: raw, of a sky whose patches are all nearly parallel, beside one of a roof."""
+    return china((0, 0), (0, 1), (3, 40), (200, 300), side=8 if pooling == "flatten" else 5).astype(np.float32)
+
+
+@functools.cache
+def sky_reference(depth: int, pooling: str, kind: str) -> np.ndarray:
+    patches = sky(pooling).astype(np.float64)
+    return cntk(patches[:1], patches[1:], depth, pooling, kind, True, backend="neural-tangents")
+
+
+@pytest.mark.parametrize("kind", ["ntk", "nngp"])
+@pytest.mark.parametrize("pooling", ["gap", "flatten"])
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
+def test_raw_photographs_agree_with_neural_tangents(instruction_set, depth, pooling, kind, monkeypatch):
+    """On every instruction set this machine has, entry by entry; the first is an image with itself moved a pixel."""
+    monkeypatch.setenv(native.INSTRUCTION_SET_VARIABLE, instruction_set)
+    expected = sky_reference(depth, pooling, kind)
+    for dtype, tolerance in TOLERANCE.items():
+        patches = sky(pooling).astype(dtype)
+        value = cntk(patches[:1], patches[1:], depth, pooling, kind, True, backend="native")
+        assert np.abs(value / expected - 1).max() < tolerance, dtype
+
+
+@needs_native
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("case", ["raw", "standardised", "noise", "ramps"])
+def test_float32_holds_where_patches_are_nearly_parallel(case, depth):
+    """Images of 32 x 32 whose angles float32 cannot hold: smooth ones, so that rounding has one sign everywhere."""
+    if case == "noise":
+        patches = 0.5 + 1e-3 * images(4, 32, 32)
+    elif case == "ramps":
+        slopes = np.linspace(0.3, 0.3 + 0.01 * np.arange(1, 5), 32, axis=1)
+        patches = np.broadcast_to(slopes[:, None, :, None], (4, 32, 32, 3))
+    else:
+        patches = photograph_patches() if case == "standardised" else china((0, 0), (0, 1), (3, 40), (200, 300))
+    single = patches.astype(np.float32)
+    exact = cntk(single.astype(np.float64), depth=depth, pooling="flatten")
+    assert np.abs(cntk(single, depth=depth, pooling="flatten") / exact - 1).max() < TOLERANCE["float32"]
+
+
+@needs_native
+def test_only_doubtful_entries_are_computed_again(monkeypatch):
+    """A sky among other images costs its own entries in double; which they are does not depend on the tile."""
+    computed = []
+
+    def counted(x1, x2, *arguments):
+        computed.append((x1.dtype.name, len(x1), len(x1 if x2 is None else x2)))
+        return whole(x1, x2, *arguments)
+
+    whole = native.rectangle
+    monkeypatch.setattr(native, "rectangle", counted)
+    batch = images(20, 8, 8).astype(np.float32)
+    cntk(batch, batch[:4], depth=21, pooling="flatten")
+    assert [dtype for dtype, *_ in computed] == ["float32"]
+    batch[[3, 11]] = sky("flatten")[:2]
+    together = cntk(batch, depth=21, pooling="flatten")
+    assert [call for call in computed if call[0] == "float64"] == [("float64", 2, 2)]
+    alone = cntk(batch[[11]], batch[[3]], depth=21, pooling="flatten")
+    assert together[11, 3] == alone[0, 0]
 
 
 @needs_native

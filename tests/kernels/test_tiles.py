@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import time
@@ -196,19 +195,6 @@ def test_survives_kills_at_any_moment(tmp_path):
     assert len(log.read_text().split()) == calls + len(missing)
     assert calls <= done + 4
     assert np.array_equal(gram.to_array(), undisturbed.to_array())
-
-
-def test_leftovers_of_killed_processes_are_removed_in_time(tmp_path):
-    gram = store(tmp_path)
-    folder = tmp_path / "tiles"
-    folder.mkdir()
-    old, young = folder / ".00001-00000.abc.npy", folder / ".00001-00000.def.npy"
-    for path in (old, young):
-        path.touch()
-    os.utime(old, (0, 0))
-    gram.compute(gaussian)
-    assert not old.exists()
-    assert young.exists()
 
 
 def test_two_processes_compute_disjoint_tiles(tmp_path):

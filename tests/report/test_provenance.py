@@ -54,6 +54,13 @@ def test_no_commit_outside_git_or_before_the_first(tmp_path: Path) -> None:
     assert commit_of(tmp_path) == (None, None)
 
 
+def test_the_image_knows_the_commit_it_was_built_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANGENTBENCH_COMMIT", "0123456789" * 4)
+    assert commit_of(tmp_path) == ("0123456789" * 4, None)
+    monkeypatch.setenv("TANGENTBENCH_COMMIT", "unknown")
+    assert commit_of(tmp_path) == (None, None)
+
+
 def test_a_repository_around_the_checkout_is_not_its_own(repository: Path) -> None:
     inner = repository / "unpacked"
     inner.mkdir()

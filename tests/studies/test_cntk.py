@@ -10,16 +10,17 @@ from tangentbench.catalogue import load_catalogue
 from tangentbench.claims import evaluate
 from tangentbench.costs.cntk import exact_kernel
 from tangentbench.datasets import Dataset
+from tangentbench.datasets.images import ImageChoice, UnfitImages, averaged_down, channel_moments, select
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.kernels import cntk
 from tangentbench.paths import Paths, find_root
 from tangentbench.registry import Context, figure_function
-from tangentbench.studies.cntk import table1 as table1_module
+from tangentbench.studies.cntk import accuracy as accuracy_module
 from tangentbench.studies.cntk.accuracy import Fit
 from tangentbench.studies.cntk.cells import parse_cells
 from tangentbench.studies.cntk.convergence import convergence
 from tangentbench.studies.cntk.convergence import exact_kernel as limit_kernel
-from tangentbench.studies.cntk.images import UnfitImages, averaged_down, channel_moments, select
+from tangentbench.studies.cntk.plans import Convolutional
 from tangentbench.studies.cntk.table1 import networks_and_kernels, vanilla_kernel_on_all_images
 from tangentbench.studies.cntk.table2 import exact_against_random_features
 
@@ -113,16 +114,7 @@ def test_exact_kernels_learn_what_is_easy(table1):
 
 def test_accuracy_is_that_of_the_plain_formula(table1, four_classes):
     """f(x) = k(x)^T H^-1 Y with the labels coded -0.1 1 + e_c (section 5.1), written out in double precision."""
-    images = select(
-        four_classes.dataset,
-        train=24,
-        test=16,
-        side=4,
-        pixels="standardised",
-        subset="balanced",
-        subset_number=0,
-        seed=0,
-    )
+    images = select(four_classes.dataset, ImageChoice(24, 16, 4, "standardised", "balanced"), seed=0)
     x_train, x_test = images.x_train.astype(np.float64), images.x_test.astype(np.float64)
     coded = np.eye(4)[images.y_train] - 0.1
     gram = cntk(x_train, depth=4, pooling="flatten")
@@ -140,7 +132,7 @@ def test_best_and_last_epoch_of_networks(table1):
 def test_killed_table_goes_on_without_computing_again(four_classes, table1, tmp_path: Path, monkeypatch):
     settings = {**TABLE1, "cells": ["cntk_v_2k 3 4"]}
     context = Context(seed=0, datasets=four_classes.datasets, work=tmp_path)
-    whole = table1_module.accuracy_of
+    whole = accuracy_module.accuracy_of
     calls = 0
 
     def killed(*arguments, **options):
@@ -150,7 +142,7 @@ def test_killed_table_goes_on_without_computing_again(four_classes, table1, tmp_
             raise KeyboardInterrupt
         return whole(*arguments, **options)
 
-    monkeypatch.setattr(table1_module, "accuracy_of", killed)
+    monkeypatch.setattr(accuracy_module, "accuracy_of", killed)
     with pytest.raises(KeyboardInterrupt):
         networks_and_kernels(context, **settings)
     monkeypatch.undo()
@@ -163,7 +155,7 @@ def test_killed_table_goes_on_without_computing_again(four_classes, table1, tmp_
         return cntk(*arguments, **options)
 
     calls = 0
-    monkeypatch.setattr("tangentbench.studies.cntk.exact.cntk", counted)
+    monkeypatch.setattr("tangentbench.kernels.named.cntk", counted)
     resumed = networks_and_kernels(context, **settings)
     assert calls == 4 * 2
     expected = table1[table1["column"] == "cntk_v_2k"].reset_index(drop=True)
@@ -241,8 +233,10 @@ def test_limit_kernel_is_symmetric_and_consistent(four_classes):
 
 
 def test_subsets_differ_by_number_and_balance_classes(four_classes):
-    options = {"train": 20, "test": 8, "side": 8, "pixels": "standardised", "subset": "balanced", "seed": 0}
-    first, again, other = (select(four_classes.dataset, subset_number=number, **options) for number in (0, 0, 1))
+    first, again, other = (
+        select(four_classes.dataset, ImageChoice(20, 8, 8, "standardised", "balanced", number), seed=0)
+        for number in (0, 0, 1)
+    )
     assert np.bincount(first.y_train).tolist() == [5] * 4
     np.testing.assert_array_equal(first.x_train, again.x_train)
     assert not np.array_equal(first.x_train, other.x_train)
@@ -262,9 +256,9 @@ def test_pixels_are_standardised_over_all_training_images(four_classes):
     [({"train": 18}, "multiple"), ({"train": 400}, "has 60"), ({"side": 3}, "divisor"), ({"pixels": "grey"}, "pixels")],
 )
 def test_images_that_cannot_be_had(four_classes, change, message):
-    options = {"train": 20, "test": 8, "side": 8, "pixels": "standardised", "subset": "balanced", "seed": 0}
+    options = {"train": 20, "test": 8, "side": 8, "pixels": "standardised", "subset": "balanced"}
     with pytest.raises((UnfitImages, UnknownName), match=message):
-        select(four_classes.dataset, subset_number=0, **{**options, **change})
+        select(four_classes.dataset, ImageChoice(**{**options, **change}), seed=0)
 
 
 def test_cells():
@@ -285,7 +279,9 @@ def test_tables_are_drawn(catalogue, table1, table2, name, tmp_path: Path):
 
 
 def test_work_grows_as_entries_positions_and_layers():
-    small, deep = (exact_kernel("gap", depth, 32, 100, 50).units["cntk_gap_gstep"] for depth in (3, 5))
+    common = Convolutional(3, 32, "standardised", "balanced", vanilla_trains_first_and_last=True)
+    images = common.images(100, 50)
+    small, deep = (exact_kernel(common.plan("cntk_gap", depth, images)).units["cntk_gap_gstep"] for depth in (3, 5))
     assert deep == 2 * small
-    flat = exact_kernel("flatten", 3, 32, 100, 50).units["cntk_flatten_gstep"]
+    flat = exact_kernel(common.plan("cntk_v", 3, images)).units["cntk_flatten_gstep"]
     assert small == pytest.approx(1024 * flat)

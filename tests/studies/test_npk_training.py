@@ -15,7 +15,8 @@ from tangentbench.studies.npk.accuracy import accuracies, chosen_steps
 from tangentbench.studies.npk.alignment import label_alignment
 from tangentbench.studies.npk.decoupled import value_and_feature_kernels
 from tangentbench.studies.npk.flips import flipping_gates
-from tangentbench.studies.npk.stages import gates_of_stages
+from tangentbench.studies.npk.modes import chosen_epoch
+from tangentbench.studies.npk.stages import exact_kernel, gates_of_stages
 from tangentbench.studies.npk.theorem import frozen_gates
 
 
@@ -50,8 +51,7 @@ TABLE2: dict[str, Any] = {
     "soft_gate_height": 1.0,
     "batch_size": 16,
     "sgd_steps": [0.1, 1e-6],
-    "sgd_step_chosen_on": "test",
-    "validation_images": 0,
+    "validation_images": {},
     "adam_step_cnn": 1e-2,
     "adam_step_fc": 1e-2,
     "flnpf_checkpoint": "best_test",
@@ -86,13 +86,29 @@ def test_table2_trains_convolutions(row: str) -> None:
     assert values[values["quantity"] == "best test accuracy"]["value"].between(0, 100).all()
 
 
-def test_table2_can_choose_on_a_validation_split() -> None:
-    table = table2(["fc_sgd"], sgd_step_chosen_on="validation", validation_images=12, columns=["relu"])
-    assert set(table[table["quantity"] == "best test accuracy"]["step_size"]) == {0.1}
-    with pytest.raises(TangentbenchError, match="validation_images"):
-        table2(["fc_sgd"], sgd_step_chosen_on="validation")
+def test_table2_has_a_protocol_that_no_test_image_chooses() -> None:
+    both = table2(["fc_sgd"], validation_images={"images1": 12}, columns=["flnpf", "relu"])
+    validated = both[both["quantity"] == "validated test accuracy"]
+    assert len(validated) == 2 * 2 and set(validated["step_size"]) == {0.1}
+    printed = table2(["fc_sgd"], columns=["flnpf", "relu"])
+    rest = both[both["quantity"] != "validated test accuracy"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rest, printed)
+    with pytest.raises(TangentbenchError, match="48 of 48 training images"):
+        table2(["fc_sgd"], validation_images={"images1": 48})
     with pytest.raises(UnknownName, match="row of Table 2"):
         table2(["fc_sdg"])
+
+
+def test_the_epoch_is_chosen_on_the_other_set() -> None:
+    history = pd.DataFrame(
+        {
+            "run": [0, 0, 0, 1],
+            "epoch": [1, 2, 3, 1],
+            "validation_accuracy": [0.5, 0.7, 0.7, 0.9],
+            "test_accuracy": [0.9, 0.6, 0.8, 0.1],
+        }
+    )
+    assert chosen_epoch(history, 0, "validation", "test") == pytest.approx(60.0)
 
 
 def test_steps_are_chosen_by_their_mean() -> None:
@@ -100,9 +116,26 @@ def test_steps_are_chosen_by_their_mean() -> None:
     assert chosen_steps(table, "test best") == {"a": 2.0}
 
 
+def exact_accuracies(**columns: list[float]) -> pd.DataFrame:
+    """A table like that of cntk_table1: for each column its accuracies at depths 3, 4, ..."""
+    rows = [
+        {"column": column, "depth": 3 + place, "seed": 0, "value": value, "train_images": 50}
+        for column, values in columns.items()
+        for place, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_the_exact_kernel_is_that_of_the_best_depth_on_most_images() -> None:
+    table = exact_accuracies(cntk_v=[90.0], cntk_gap_2k=[60.0, 64.0, 62.0], cntk_gap=[70.0, 69.0])
+    assert exact_kernel(table)["value"].tolist() == [70.0]
+    assert exact_kernel(table[table["column"] != "cntk_gap"])["value"].tolist() == [64.0]
+    assert exact_kernel(exact_accuracies(cntk_v=[90.0])).empty
+
+
 def test_stages_are_as_many_as_checkpoints() -> None:
     table = gates_of_stages(
-        Context(seed=0, datasets={"c": COLOUR}),
+        Context(seed=0, datasets={"c": COLOUR}, tables={"cntk_table1": exact_accuracies(cntk_gap=[50.0])}),
         architecture="gconv",
         optimiser="adam",
         step=1e-2,
@@ -119,7 +152,8 @@ def test_stages_are_as_many_as_checkpoints() -> None:
     )
     copied = table[(table["network"] == "FLNPF") & (table["quantity"] == "best test accuracy")]
     assert sorted(zip(copied["stage"], copied["epoch"], strict=True)) == [(1, 1), (1, 1), (2, 3), (2, 3)]
-    assert set(table["network"]) == {"ReLU", "FLNPF", "FRNPF"}
+    assert set(table["network"]) == {"ReLU", "FLNPF", "FRNPF", "CNTK"}
+    assert table[table["network"] == "CNTK"]["images"].tolist() == [50, 50]
 
 
 def test_label_fit_starts_at_one_and_keeps_its_bound() -> None:

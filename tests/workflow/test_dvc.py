@@ -25,6 +25,7 @@ def only_study(file: Path, study: str) -> None:
     """dvc.yaml with `study` as its only stage, metrics and plots."""
     pipeline = yaml.safe_load(file.read_text("utf-8"))
     pipeline["stages"]["study"]["foreach"] = [study]
+    pipeline["stages"]["gallery"]["deps"] = [f"results/${{scale}}/{study}", "src/tangentbench/report"]
     pipeline["metrics"] = [f"results/${{scale}}/{study}/claims.json"]
     pipeline["plots"] = [f"results/${{scale}}/{study}/{study}_fig1.png"]
     file.write_text(yaml.safe_dump(pipeline), encoding="utf-8")
@@ -41,6 +42,10 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = copy_project(folder / "project")
     project.environment = {**AUTHOR, "DVC_NO_ANALYTICS": "1"}
     only_study(project.root / "dvc.yaml", "mine")
+    entry = project.root / "config/catalogue/mine.yaml"
+    entry.write_text(
+        entry.read_text("utf-8").replace("    split:", "    datasets: [sphere_pairs]\n    split:"), "utf-8"
+    )
     shutil.copy2(ROOT / ".gitignore", project.root / ".gitignore")
     do(project, "git", "init", "--quiet", ".")
     do(project, "dvc", "init", "--quiet", "--force")
@@ -78,11 +83,35 @@ def test_checkout_leaves_snakemake_nothing_to_do(tracked: Project) -> None:
     assert nothing_to_do(tracked)
 
 
-def test_pull_in_another_clone_leaves_snakemake_nothing_to_do(tracked: Project, tmp_path: Path) -> None:
-    do(tracked, "git", "clone", "--quiet", str(tracked.root), str(tmp_path / "clone"))
-    clone = Project(tmp_path / "clone", tracked.environment)
-    do(clone, "dvc", "pull")
-    assert "up to date" in do(clone, "dvc", "status")
-    do(clone, "snakemake", "--touch", "--cores", "1", "--", "mine")
-    assert nothing_to_do(clone)
+def clone_of(tracked: Project, folder: Path) -> Project:
+    do(tracked, "git", "clone", "--quiet", str(tracked.root), str(folder))
+    return Project(folder, tracked.environment)
+
+
+def test_pull_in_another_clone_leaves_nothing_to_do(tracked: Project, tmp_path: Path) -> None:
+    clone = clone_of(tracked, tmp_path / "clone")
+    assert not clone.results()
+    assert "nothing to do" in do(clone, "tangentbench", "pull")
     assert clone.results() == tracked.results()
+    assert "Nothing to be done" in do(clone, "tangentbench", "run", "all", "--cores", "1")
+    assert not list((clone.root / "data").glob("*.npz")), "the data set is not needed again"
+
+
+def test_results_of_other_settings_are_not_taken_over(tracked: Project, tmp_path: Path) -> None:
+    clone = clone_of(tracked, tmp_path / "clone")
+    entry = clone.root / "config/catalogue/mine.yaml"
+    entry.write_text(entry.read_text("utf-8").replace("runs: 5", "runs: 6"), encoding="utf-8")
+    done = clone.run("tangentbench", "pull")
+    assert done.returncode == 1
+    assert "do not belong to this checkout" in done.stderr
+    assert "mine" in done.stderr
+    assert not nothing_to_do(clone)
+
+
+def test_a_remote_that_is_not_there(tracked: Project, tmp_path: Path) -> None:
+    clone = clone_of(tracked, tmp_path / "clone")
+    do(clone, "dvc", "remote", "modify", "store", "url", str(tmp_path / "nowhere"))
+    done = clone.run("tangentbench", "pull")
+    assert done.returncode == 1
+    assert "nothing was taken over: dvc pull failed" in done.stderr
+    assert "Traceback" not in done.stderr

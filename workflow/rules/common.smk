@@ -7,8 +7,18 @@ wildcard_constraints:
     artifact="|".join(wiring.catalogue.by_name),
     dataset="[a-z][A-Za-z0-9_]*",
     part="[^/]+",
+    gram="[a-z][A-Za-z0-9_]*",
+    kernel="[^/]+",
+    inputs="[^/]+",
+    matrix="train|test",
+    tile=r"\d{5}-\d{5}",
 
 
-# Without conda or a container, `python` is the one that runs Snakemake, activated or not.
-if not workflow.deployment_settings.deployment_method:
-    shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
+# Without conda or a container, `python` is the one that runs Snakemake, activated or not. With them packages come from
+# there and the suite from this checkout, whose code the fingerprints speak of.
+# The device is no parameter of a rule: a result stays what it is when the next one is computed elsewhere.
+if workflow.deployment_settings.deployment_method:
+    place = "PYTHONPATH=$PWD/src"
+else:
+    place = f"PATH={Path(sys.executable).parent}:$PATH"
+shell.prefix(f"export TANGENTBENCH_DEVICE={wiring.settings['device']} {place}; ")

@@ -5,7 +5,7 @@ rule dataset:
     log:
         "logs/data/{dataset}.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/data.yaml"
     params:
         recipe=lambda wildcards: wiring.recipe(wildcards.dataset),
         code=wiring.module_code("tangentbench.datasets"),

@@ -7,7 +7,7 @@ rule figure:
     log:
         "logs/{scale}/{study}/{artifact}/figure.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/figures.yaml"
     params:
         entry=lambda wildcards: wiring.entry(wildcards.artifact),
         code=lambda wildcards: wiring.figure_code(wildcards.artifact),

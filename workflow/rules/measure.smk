@@ -2,14 +2,23 @@ rule measure:
     input:
         datasets=lambda wildcards: wiring.datasets(wildcards.artifact, wildcards.scale),
         tables=lambda wildcards: wiring.used_tables(wildcards.artifact, wildcards.scale),
+        grams=lambda wildcards: wiring.used_grams(
+            wildcards.artifact, wildcards.scale, wildcards.part
+        ),
     output:
         table="results/{scale}/{study}/parts/{artifact}/{part}.parquet",
         provenance="results/{scale}/{study}/parts/{artifact}/{part}.json",
     log:
         "logs/{scale}/{study}/{artifact}/{part}.log",
+    group:
+        wiring.part_group
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     threads: lambda wildcards: wiring.threads(wildcards.artifact)
+    resources:
+        mem_mb=wiring.part_memory,
+        runtime=wiring.part_minutes,
+        gpu=wiring.part_gpus,
     params:
         settings=lambda wildcards: wiring.part_settings(
             wildcards.artifact, wildcards.scale, wildcards.part
@@ -18,7 +27,8 @@ rule measure:
         seed=wiring.settings["seed"],
     shell:
         "python -m tangentbench.jobs measure {wildcards.artifact} '{wildcards.part}'"
-        " --scale {wildcards.scale} --seed {params.seed} --threads {threads} --log {log}"
+        " --scale {wildcards.scale} --seed {params.seed} --threads {threads}"
+        " --code {params.code} --log {log}"
 
 
 rule table:
@@ -31,6 +41,6 @@ rule table:
     log:
         "logs/{scale}/{study}/{artifact}/table.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/measure.yaml"
     shell:
         "python -m tangentbench.jobs table {wildcards.artifact} --scale {wildcards.scale} --log {log}"

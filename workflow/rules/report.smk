@@ -6,7 +6,7 @@ rule claims:
     log:
         "logs/{scale}/{study}/claims.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/report.yaml"
     params:
         entry=lambda wildcards: wiring.claims_entry(wildcards.study),
         code=wiring.module_code("tangentbench.claims"),
@@ -23,7 +23,7 @@ rule gallery:
     log:
         "logs/{scale}/gallery.log",
     conda:
-        "../../envs/tangentbench.yaml"
+        "../../envs/report.yaml"
     params:
         entry=wiring.whole_catalogue(),
         code=wiring.module_code("tangentbench.report"),

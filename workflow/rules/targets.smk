@@ -1,4 +1,4 @@
-# One target an artifact and one a study.
+# One target an artifact, one a study, and one a Gram matrix: gram_NAME.
 
 
 for study in wiring.catalogue.studies:
@@ -27,8 +27,17 @@ for artifact in wiring.catalogue:
             log:
                 f"logs/{artifact.name}.log",
             conda:
-                "../../envs/tangentbench.yaml"
+                "../../envs/report.yaml"
             params:
                 artifact=artifact.name,
             shell:
                 "python -m tangentbench.jobs planned {params.artifact} --log {log}"
+
+
+for gram in wiring.grams(SCALE).plans:
+
+    rule:
+        name:
+            f"gram_{gram}"
+        input:
+            wiring.certificates(gram, SCALE),

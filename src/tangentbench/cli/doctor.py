@@ -7,6 +7,9 @@ import importlib.util
 import os
 import platform
 import shutil
+import subprocess
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -15,9 +18,15 @@ import psutil
 from tangentbench import __version__
 from tangentbench.cli.examples import examples
 from tangentbench.cli.output import json_option, open_project, print_json, print_table
+from tangentbench.config import load_settings
+from tangentbench.device import NoSuchDevice, resolved
+from tangentbench.paths import Paths
 
 PACKAGES = ("torch", "jax", "neural-tangents", "numpy", "pandas", "snakemake", "dvc", "seaborn")
-TOOLS = ("c++", "cmake", "git", "chromium", "sbatch", "apptainer", "buildah")
+TOOLS = ("c++", "cmake", "git", "chromium", "buildah", "podman", "docker")
+CONTAINER_RUNNERS = ("apptainer", "singularity")
+CONDA = ("conda", "mamba")
+VERSION_TIMEOUT_SECONDS = 20
 GIB = 2**30
 LOW_DISK_GIB = 5.0
 
@@ -25,7 +34,7 @@ LOW_DISK_GIB = 5.0
 @click.command(epilog=examples("tangentbench doctor", "tangentbench doctor --json"))
 @json_option
 def command(as_json: bool) -> None:
-    """Report versions, threads, GPU, the native core, tools and disk, with a hint for whatever is missing."""
+    """Report what would be used here (device, kernels, container, cluster), and what is missing, with a hint."""
     report = examine()
     if as_json:
         print_json(report)
@@ -40,6 +49,7 @@ def show(value: Any) -> str:
 
 def examine() -> dict[str, dict[str, Any]]:
     paths, _ = open_project()
+    settings = load_settings(paths)
     usage = shutil.disk_usage(paths.root)
     free = usage.free / GIB
     return {
@@ -51,7 +61,8 @@ def examine() -> dict[str, dict[str, Any]]:
             "memory, GiB": round(psutil.virtual_memory().total / GIB, 1),
             "free disk, GiB": round(free, 1) if free > LOW_DISK_GIB else f"{free:.1f}: low, free some space",
         },
-        "compute": compute(),
+        "compute": compute(str(settings["device"])),
+        "jobs": jobs(paths, settings),
         "tools": {tool: shutil.which(tool) is not None for tool in TOOLS},
     }
 
@@ -66,16 +77,59 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def compute() -> dict[str, Any]:
+def compute(device: str) -> dict[str, Any]:
+    """`device` is the setting; what it comes to here is the first line."""
     import torch
 
+    try:
+        used = resolved(device)
+    except NoSuchDevice as error:
+        used = str(error)
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none: the CPU is used"
     return {
+        "device": used,
         "torch build": "CUDA " + torch.version.cuda if torch.version.cuda else "CPU",
         "gpu": gpu,
+        "CNTK backend": cntk_backend(),
         "torch threads": torch.get_num_threads(),
         "native core": native_core(),
     }
+
+
+def cntk_backend() -> str:
+    from tangentbench.kernels.cntk import chosen_backend
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return chosen_backend("auto")
+
+
+def jobs(paths: Paths, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Where Snakemake could run its jobs from here."""
+    image = str(settings["container"])
+    there = "://" in image or (paths.root / image).is_file()
+    runner = first_version(CONTAINER_RUNNERS)
+    slurm = first_version(("sbatch",))
+    return {
+        "--sdm apptainer": runner or "no apptainer here",
+        "image": image if there else f"{image} is not built yet: see docs/containers.md",
+        "--sdm conda": first_version(CONDA) or "no conda here",
+        "Slurm": slurm or "no sbatch here: jobs run on this machine",
+    }
+
+
+def first_version(programs: Sequence[str]) -> str | None:
+    """What the first of these programs that is installed says of itself."""
+    program = next((name for name in programs if shutil.which(name)), None)
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return f"{program} is here but does not start"
+    return done.stdout.strip() or program
 
 
 def native_core() -> str:

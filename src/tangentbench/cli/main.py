@@ -19,6 +19,7 @@ COMMANDS = {
     "estimate": "tangentbench.cli.estimating",
     "check": "tangentbench.cli.checking",
     "run": "tangentbench.cli.running",
+    "pull": "tangentbench.cli.pulling",
     "data": "tangentbench.cli.datasets",
     "bound": "tangentbench.cli.bounding",
     "doctor": "tangentbench.cli.doctor",

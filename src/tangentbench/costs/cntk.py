@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tangentbench.costs import Work, work
+from tangentbench.costs.gram import kernel_units, matrices_gib
+from tangentbench.grams import KernelPlan
 from tangentbench.studies.cntk.cells import parse_cells
+from tangentbench.studies.cntk.plans import (
+    FEATURE_COLUMNS,
+    NETWORK_COLUMNS,
+    POOLINGS,
+    SIZES,
+    TABLE1,
+    TABLE2,
+    table1_plans,
+    table2_plans,
+    vanilla_plans,
+)
 
 GIB = 2**30
 FLOAT32 = 4
 DATASET_GIB = 0.75
 """All of CIFAR-10 in float32; smaller sets are counted as much."""
-KERNEL_COLUMNS = {"cntk_v": "flatten", "cntk_v_2k": "flatten", "cntk_gap": "gap", "cntk_gap_2k": "gap"}
-NETWORK_COLUMNS = ("cnn_v", "cnn_gap")
-FEATURE_COLUMNS = ("rf_v", "rf_gap")
 
 
 def total(works: Sequence[Work]) -> Work:
@@ -28,16 +39,13 @@ def total(works: Sequence[Work]) -> Work:
 
 def regression(train: int, test: int, units: Mapping[str, float]) -> Work:
     """A factor in float64 in memory beside matrices on disk, of which half the square one is kept."""
-    entries = train * train / 2 + train * test
     factor_gib = train * train * 8 / 2 / GIB
     gflop = {"cholesky_gflop": train**3 / 3e9}
-    return Work({**units, **gflop}, DATASET_GIB + 1.1 * factor_gib, entries * FLOAT32 / GIB)
+    return Work({**units, **gflop}, DATASET_GIB + 1.1 * factor_gib, matrices_gib(train, test))
 
 
-def exact_kernel(pooling: str, depth: int, side: int, train: int, test: int) -> Work:
-    entries = train * train / 2 + train * test
-    steps = entries * (depth - 1) * side ** (4 if pooling == "gap" else 2)
-    return regression(train, test, {f"cntk_{pooling}_gstep": steps / 1e9})
+def exact_kernel(plan: KernelPlan) -> Work:
+    return regression(plan.images.train, plan.images.test, kernel_units(plan, plan.entries))
 
 
 def forward_gflop(depth: int, channels: int, side: int, filter_size: int) -> float:
@@ -54,32 +62,39 @@ def networks_and_kernels(
     filter_size: int,
     train_images: Mapping[str, int],
     test_images: Mapping[str, int],
-    subsets: Mapping[str, int],
     cnn_channels: Sequence[int],
     cnn_steps: Sequence[float],
     cnn_kappas: Sequence[float],
     cnn_epochs: int,
     cnn_runs: int,
-    **_: object,
+    **settings: Any,
 ) -> Work:
-    works = []
-    for column, depth in parse_cells(cells, (*KERNEL_COLUMNS, *NETWORK_COLUMNS)):
-        train, test = train_images[column], test_images[column]
-        if column in KERNEL_COLUMNS:
-            one = exact_kernel(KERNEL_COLUMNS[column], depth, image_side, train, test)
-            works += [one] * subsets.get(column, 1)
+    works = [
+        exact_kernel(plan)
+        for plan in table1_plans(
+            cells=cells,
+            image_side=image_side,
+            filter_size=filter_size,
+            train_images=train_images,
+            test_images=test_images,
+            **settings,
+        )
+    ]
+    for column, depth in parse_cells(cells, TABLE1):
+        if column not in NETWORK_COLUMNS:
             continue
         trainings = cnn_epochs * cnn_runs * len(cnn_steps) * len(cnn_kappas)
         for channels in cnn_channels:
             # forward and backward on the training images, forward on the test images
-            gflop = forward_gflop(depth, channels, image_side, filter_size) * trainings * (3 * train + test)
+            images = 3 * train_images[column] + test_images[column]
+            gflop = forward_gflop(depth, channels, image_side, filter_size) * trainings * images
             works.append(Work({"convolution_gflop": gflop}, DATASET_GIB + 1.0))
     return total(works)
 
 
 @work("cntk_vanilla_full")
-def vanilla_kernel(*, depths: Sequence[int], image_side: int, train_images: int, test_images: int, **_: object) -> Work:
-    return total([exact_kernel("flatten", depth, image_side, train_images, test_images) for depth in depths])
+def vanilla_kernel(**settings: Any) -> Work:
+    return total([exact_kernel(plan) for plan in vanilla_plans(**settings)])
 
 
 @work("cntk_table2")
@@ -93,17 +108,24 @@ def exact_against_random_features(
     train_images: Mapping[str, Mapping[str, int]],
     test_images: Mapping[str, int],
     feature_gib: float,
-    **_: object,
+    **settings: Any,
 ) -> Work:
-    works = []
-    for column, depth in parse_cells(cells, ("cntk_v", "cntk_gap", *FEATURE_COLUMNS)):
-        kind = "gap" if column.endswith("gap") else "vanilla"
-        sizes, test = train_images[kind], test_images[kind]
-        if column in KERNEL_COLUMNS:
-            pooling = KERNEL_COLUMNS[column]
-            works += [exact_kernel(pooling, depth, image_side, size, test) for size in set(sizes.values())]
+    works = [
+        exact_kernel(plan)
+        for plan in table2_plans(
+            cells=cells,
+            image_side=image_side,
+            filter_size=filter_size,
+            train_images=train_images,
+            test_images=test_images,
+            **settings,
+        )
+    ]
+    for column, depth in parse_cells(cells, TABLE2):
+        if column not in FEATURE_COLUMNS:
             continue
-        train = sizes["compared"]
+        kind = SIZES[POOLINGS[column]]
+        train, test = train_images[kind]["compared"], test_images[kind]
         features = channels * filter_size**2 * (3 + (depth - 2) * channels) + image_side**2 * channels
         tile = min(512.0, max(16.0, feature_gib * GIB / (FLOAT32 * features)))
         # every image's gradients are made once for each block of rows that it meets, and once as a row

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tangentbench.costs import Work, work
 
@@ -61,3 +62,77 @@ def descent(
     flops = families * runs * images * weights * STEP_FLOPS_A_WEIGHT * TYPICAL_STEPS
     largest = max(depths) * runs * max(width, top_width) * (max(width, top_width) + 3 * images)
     return Work({"dense_gflop": flops / 1e9}, memory_gib=2 * largest * 4 / 2**30)
+
+
+CLASSES, COLOURS = 10, 3
+WAYS = 3
+"""Forward, backward and the gradient cost about the same."""
+ELEMENTWISE_FLOPS = 120
+"""Normalisation and activation of a value, as matrix-product operations that take as long (measured)."""
+CONVOLUTION_SHARE = 0.7
+"""Time of the ResNets' convolutions against the priced ones, which have another layout in memory (measured)."""
+COPIES, NUMBER_BYTES, TENSORS_A_LAYER = 6, 4, 3
+TOGETHER_BYTES = 3 * 2**30
+"""What runs that train together may take."""
+TEST_PASSES = 1 / WAYS
+"""Testing an image costs a forward pass."""
+
+
+def fully_connected_flops(depth: int, width: int, inputs: int) -> float:
+    """Of one image, forward."""
+    weights = inputs * width + (depth - 1) * width**2 + width * CLASSES
+    return 2.0 * weights + ELEMENTWISE_FLOPS * depth * width
+
+
+def resnet_flops(depth: int, channels: int, side: int) -> tuple[float, float]:
+    """Convolutions of one image, forward, and values that pass an activation."""
+    blocks = (depth - 2) // 6
+    convolutions, values, entering = 2.0 * 9 * COLOURS * channels * side**2, float(channels * side**2), channels
+    for stage in range(3):
+        leaving, area = channels * 2**stage, (side / 2**stage) ** 2
+        for block in range(blocks):
+            first = entering if block == 0 else leaving
+            convolutions += 2.0 * 9 * area * leaving * (first + leaving)
+            values += 2 * area * leaving
+        entering = leaving
+    return convolutions, values
+
+
+@work("conditioning_fig1")
+@work("conditioning_fig3")
+@work("conditioning_fig4")
+@work("conditioning_fig5")
+@work("conditioning_fig7")
+@work("conditioning_fig8")
+def deep_trainings(
+    *,
+    networks: Sequence[str],
+    normalisations: Sequence[str],
+    shape: Mapping[str, Any],
+    course: Mapping[str, Any],
+    images: Mapping[str, Any],
+    step_choice: Mapping[str, Any],
+    runs: int,
+    **_: object,
+) -> Work:
+    """An upper bound: a training that another figure's table lends is counted again."""
+    passes = runs * course["epochs"] * (images["train"] + TEST_PASSES * (images["test"] + images["probe"]))
+    dense, convolution, memory = 0.0, 0.0, 0.0
+    for network in networks:
+        kind, depth = network.split("_")[0], int(network.split("_")[1])
+        tried = len(step_choice.get("grid", {}).get(kind, ())) * step_choice.get("epochs", 0)
+        total = WAYS * len(normalisations) * (passes + tried * images["train"])
+        if kind == "fc":
+            width, inputs = shape["fc_width"], COLOURS * images["side"] ** 2
+            dense += total * fully_connected_flops(depth, width, inputs)
+            parameters, values = inputs * width + (depth - 1) * width**2, float(depth * width)
+        else:
+            convolutions, values = resnet_flops(depth, shape["resnet_channels"], images["side"])
+            convolution += CONVOLUTION_SHARE * total * convolutions
+            dense += total * ELEMENTWISE_FLOPS * values
+            parameters = 9 * 7 * depth * shape["resnet_channels"] ** 2
+        a_run = NUMBER_BYTES * (COPIES * parameters + TENSORS_A_LAYER * course["batch_size"] * values)
+        memory = max(memory, a_run * runs if a_run * runs < TOGETHER_BYTES else max(a_run, TOGETHER_BYTES))
+    data = NUMBER_BYTES * COLOURS * images["side"] ** 2 * 3 * (images["train"] + images["test"])
+    units = {"dense_gflop": dense / 1e9, "convolution_gflop": convolution / 1e9}
+    return Work(units, memory_gib=(memory + data) / 2**30, disk_gib=memory / 2**30)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tangentbench.catalogue import Artifact
@@ -83,18 +83,41 @@ def estimate(artifact: Artifact, scale: str, prices: Mapping[str, UnitCost], pat
         return UNKNOWN
     parts = artifact.parts_at(scale)
     works = [model(**settings) for settings in parts.values()]
-    seconds = {"cpu": JOB_OVERHEAD_SECONDS * (len(works) + 1), "gpu": 0.0}
-    for amount in works:
-        for unit, quantity in amount.units.items():
-            if unit not in prices:
-                raise InvalidConfig(paths.unit_costs, f"units.{unit}", f"{artifact.name} needs it and it is not priced")
-            seconds[prices[unit].device] += quantity * prices[unit].seconds
+    seconds = [price(amount, prices, paths, artifact.name) for amount in works]
+    overhead = JOB_OVERHEAD_SECONDS * (len(works) + 1)
     return Estimate(
-        core_hours=seconds["cpu"] / SECONDS_PER_HOUR,
-        gpu_hours=seconds["gpu"] / SECONDS_PER_HOUR,
+        core_hours=(overhead + sum(one["cpu"] for one in seconds)) / SECONDS_PER_HOUR,
+        gpu_hours=sum(one["gpu"] for one in seconds) / SECONDS_PER_HOUR,
         memory_gib=PROCESS_GIB + max(amount.memory_gib for amount in works),
         disk_gib=sum(amount.disk_gib for amount in works),
     )
+
+
+def price(work: Work, prices: Mapping[str, UnitCost], paths: Paths, what: str) -> dict[str, float]:
+    """Seconds by device, `cpu` (of one core) and `gpu`; `what` names the work where a unit has no price."""
+    seconds = {"cpu": 0.0, "gpu": 0.0}
+    for unit, quantity in work.units.items():
+        if unit not in prices:
+            raise InvalidConfig(paths.unit_costs, f"units.{unit}", f"{what} needs it and it is not priced")
+        seconds[prices[unit].device] += quantity * prices[unit].seconds
+    return seconds
+
+
+def part_work(artifact: Artifact, scale: str, part: str) -> Work | None:
+    """The work of one job of an artifact, or None where no model stands."""
+    model = find_model(artifact)
+    return None if model is None else model(**artifact.parts_at(scale)[part])
+
+
+def without(work: Work | None, done_elsewhere: Sequence[Work]) -> Work | None:
+    """`work` less the units that other jobs do."""
+    if work is None:
+        return None
+    units = dict(work.units)
+    for one in done_elsewhere:
+        for unit, quantity in one.units.items():
+            units[unit] = max(0.0, units.get(unit, 0.0) - quantity)
+    return Work(units, work.memory_gib, work.disk_gib)
 
 
 def find_model(artifact: Artifact) -> WorkModel | None:

@@ -1,17 +1,25 @@
 """Kernels of wide networks.
 
-`cntk`, `ntk`: exact, infinitely wide. `empirical_ntk`, `npk`: of finite networks and of their gates.
+`cntk`, `ntk`, `layered_kernel` (of `myrtle`, `resnet50` or a list of `kernels.layers`): exact, infinitely wide.
+`empirical_ntk`, `npk`: of finite networks and of their gates.
 `Gram`, `certify`: matrices on disk. `regress`, `Predictor`, `code_labels`: what is fitted on them.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tangentbench.kernels.certificate import certify, read_certificate
 from tangentbench.kernels.cntk import cntk
-from tangentbench.kernels.empirical import empirical_ntk
 from tangentbench.kernels.fully_connected import ntk
-from tangentbench.kernels.npk import neural_path_kernel as npk
+from tangentbench.kernels.layered import layered_kernel
+from tangentbench.kernels.layers import myrtle, resnet50
 from tangentbench.kernels.predictor import Predictor, code_labels
 from tangentbench.kernels.regression import Regression, regress
 from tangentbench.kernels.tiles import Gram
+
+if TYPE_CHECKING:
+    from tangentbench.kernels.empirical import empirical_ntk
+    from tangentbench.kernels.path_kernel import neural_path_kernel as npk
 
 __all__ = [
     "Gram",
@@ -21,8 +29,21 @@ __all__ = [
     "cntk",
     "code_labels",
     "empirical_ntk",
+    "layered_kernel",
+    "myrtle",
     "npk",
     "ntk",
     "read_certificate",
     "regress",
+    "resnet50",
 ]
+
+# These two need torch, whose import takes longer than many a tile of a Gram matrix.
+_ON_DEMAND = {"empirical_ntk": ("empirical", "empirical_ntk"), "npk": ("path_kernel", "neural_path_kernel")}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, function = _ON_DEMAND[name]
+    return getattr(import_module(f"{__name__}.{module}"), function)

@@ -22,9 +22,9 @@ from tqdm import tqdm
 
 from tangentbench.errors import NotPositiveDefinite
 from tangentbench.kernels import tile_file
-from tangentbench.kernels.inputs import regular_edges
 from tangentbench.kernels.matrix import Float64, Matrix
 from tangentbench.kernels.resources import memory_allowed, require_disk, require_memory
+from tangentbench.tiling import regular_edges
 
 Array = NDArray[Any]
 

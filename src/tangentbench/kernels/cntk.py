@@ -17,12 +17,13 @@ from typing import Any, Literal
 import numpy as np
 from tqdm import tqdm
 
+from tangentbench.device import on_gpu
 from tangentbench.errors import UnknownName
-from tangentbench.kernels import native
+from tangentbench.kernels import native, small_angles
 from tangentbench.kernels.architecture import Architecture, InvalidKernelInput, Kind, Pooling
 
-Backend = Literal["auto", "native", "torch", "neural-tangents"]
-BACKENDS = ("auto", "native", "torch", "neural-tangents")
+Backend = Literal["auto", "native", "triton", "torch", "neural-tangents"]
+BACKENDS = ("auto", "native", "triton", "torch", "neural-tangents")
 
 TILE_LIMIT = 256
 TILE_TABLE_BYTES = 128 << 20
@@ -52,9 +53,11 @@ def cntk(
         nothing is trained and the tangent kernel is zero.
     filter: side of the square filters, odd.
     dtype: of the computation and the result; None is float64 for float64 images and float32 for all others. float32
-        is good to 1e-6 on standardised images; where almost all patches look alike (raw photographs of the sky) and
-        depth passes 20, angles sink into its rounding and 1e-4 is left: ask for float64 there.
-    backend: "auto" is the native core, or torch where it was not built; "neural-tangents" is slow and independent.
+        is good to 1e-5: the native core computes entries whose angles sink into its rounding in double
+        (small_angles.py). The other backends do not; where almost all patches look alike (raw photographs of the sky)
+        and depth passes 20, 1e-4 is left of them: ask for float64 there.
+    backend: "auto" is CUDA where there is a device ("triton", or "torch" for images over 64 x 64), else the native
+        core, or torch where it was not built; "neural-tangents" is slow and independent.
     threads: of the native core; None is every core this process may use (OMP_NUM_THREADS if that is less).
 
     Example:
@@ -69,7 +72,7 @@ def cntk(
         raise InvalidKernelInput(
             f"images of x1 are {describe_shape(first)} and images of x2 {describe_shape(second)}: they must agree"
         )
-    chosen = chosen_backend(backend)
+    chosen = chosen_backend(backend, first.shape[2:])
     count = thread_count(threads)
     out = np.empty((len(first), len(first if second is None else second)), precision)
     with np.errstate(over="ignore"):
@@ -123,11 +126,16 @@ def describe_shape(images: np.ndarray) -> str:
     return f"{height} x {width} with {channels} channel{'s' if channels != 1 else ''}"
 
 
-def chosen_backend(backend: str) -> str:
+def chosen_backend(backend: str, size: tuple[int, ...] = (32, 32)) -> str:
+    """The backend that computes images of this height and width."""
     if backend not in BACKENDS:
         raise UnknownName("backend", str(backend), BACKENDS)
     if backend != "auto":
         return backend
+    if on_gpu():
+        from tangentbench.kernels import recursion_triton
+
+        return "triton" if recursion_triton.installed() and recursion_triton.fits(*size) else "torch"
     if native.available():
         return "native"
     warnings.warn(
@@ -193,8 +201,12 @@ def tile(
 ) -> np.ndarray:
     if backend == "native":
         if second is not None and wasted_lanes(second) * len(first) > wasted_lanes(first) * len(second):
-            return native.rectangle(second, first, architecture, threads).T
-        return native.rectangle(first, second, architecture, threads)
+            return small_angles.rectangle(second, first, architecture, threads).T
+        return small_angles.rectangle(first, second, architecture, threads)
+    if backend == "triton":
+        from tangentbench.kernels import recursion_triton
+
+        return recursion_triton.rectangle(first, second, architecture)
     other = first if second is None else second
     if backend == "torch":
         from tangentbench.kernels import recursion_torch

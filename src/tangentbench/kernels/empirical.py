@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
+from tangentbench.device import current
 from tangentbench.errors import UnknownName
 from tangentbench.models.gated import GatedNets, forward
 
@@ -90,9 +91,12 @@ def gated_ntk(
 ) -> Tensor:
     """The tangent kernel of one run over the parameters whose names begin with one of `prefixes` (Proposition 4.1).
 
-    ("value_",) gives K^V, ("feature_",) K^F, both together their sum. Frozen features have no part in it.
+    ("value_",) gives K^V, ("feature_",) K^F, both together their sum. Frozen features have no part in it. It is
+    computed on the process's device and returned where the inputs are.
     """
-    own = nets.parameters.of_run(slot)
-    varied = {name: tensor for name, tensor in own.items() if name.startswith(tuple(prefixes))}
-    held = {name: tensor for name, tensor in (own | nets.frozen.of_run(slot)).items() if name not in varied}
-    return empirical_ntk(gated_function(nets, held), varied, inputs, outputs=outputs)
+    place = current()
+    own = {name: tensor.to(place) for name, tensor in (nets.parameters.of_run(slot) | nets.frozen.of_run(slot)).items()}
+    varied = {name: own[name] for name in nets.parameters.tensors if name.startswith(tuple(prefixes))}
+    held = {name: tensor for name, tensor in own.items() if name not in varied}
+    kernel = empirical_ntk(gated_function(nets, held), varied, inputs.to(place), outputs=outputs)
+    return kernel.to(inputs.device)

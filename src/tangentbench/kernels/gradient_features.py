@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tangentbench.device import current
 from tangentbench.models.tangent_scaled import WideNets
 
 BATCH = 16
@@ -51,11 +52,9 @@ class GradientKernel:
         out = torch.empty(len(x1), len(other), dtype=torch.float64)
         for start in range(0, len(other), BATCH):
             columns = gradients(self.nets, self.slot, as_images(other[start : start + BATCH]))
-            block = torch.zeros(len(x1), min(BATCH, len(other) - start), dtype=torch.float64)
             # summed layer by layer in double precision: layers differ in size by orders of magnitude
-            for row, column in zip(rows, columns, strict=True):
-                block += row @ column.T
-            out[:, start : start + BATCH] = block
+            products = ((row @ column.T).double() for row, column in zip(rows, columns, strict=True))
+            out[:, start : start + BATCH] = sum(products, torch.zeros((), dtype=torch.float64, device=current())).cpu()
         return out.numpy()
 
     def features(self, images: Array) -> list[Tensor]:
@@ -72,7 +71,7 @@ class GradientKernel:
 
 
 def as_images(images: Array) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(images, dtype=np.float32))
+    return torch.from_numpy(np.ascontiguousarray(images, dtype=np.float32)).to(current())
 
 
 @torch.no_grad()
@@ -83,7 +82,7 @@ def gradients(nets: WideNets, slot: int, images: Tensor) -> Iterator[Tensor]:
     the positions.
     """
     architecture = nets.architecture
-    own = {name: nets.weights(name)[slot].detach() for name in architecture.weight_shapes()}
+    own = {name: nets.weights(name)[slot].detach().to(images.device) for name in architecture.weight_shapes()}
     trained = set(architecture.trained_names())
     signals, gates = signals_and_gates(nets, own, images)
     top = own[f"weight_{architecture.depth}"][:, 0]

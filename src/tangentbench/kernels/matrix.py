@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tangentbench.errors import UnfitArray
+from tangentbench.tiling import piece_keys
 
 Array = NDArray[Any]
 Float64 = NDArray[np.float64]
@@ -170,11 +171,6 @@ class DenseMatrix(Matrix):
 
     def block(self, row: int, row_end: int, column: int, column_end: int) -> Array:
         return self.values[row:row_end, column:column_end].copy()
-
-
-def piece_keys(row_blocks: int, column_blocks: int, symmetric: bool) -> list[tuple[int, int]]:
-    """Every (i, j) of a grid, or those with j <= i of a symmetric one."""
-    return [(i, j) for i in range(row_blocks) for j in range(i + 1 if symmetric else column_blocks)]
 
 
 def blocks_between(edges: tuple[int, ...], first: int, last: int) -> range:

@@ -4,7 +4,9 @@ The core is built with the package. In an editable install it lies beside this f
 
     pip install --no-build-isolation -e .
 
-builds it again. Where it is missing `available()` is false and the torch recursion serves.
+builds it again. Inside the container image the checkout's own core may be missing or built for another system; then
+the image's serves, which TANGENTBENCH_CORE names. Where there is none `available()` is false and the torch recursion
+serves.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.kernels.architecture import Architecture, InvalidKernelInput
 
 LIBRARY = Path(__file__).with_name("_cntk_core.so")
+LIBRARY_VARIABLE = "TANGENTBENCH_CORE"
 INSTRUCTION_SET_VARIABLE = "TANGENTBENCH_INSTRUCTION_SET"
 OUT_OF_MEMORY, UNKNOWN_INSTRUCTION_SET = 1, 2
 
@@ -51,20 +54,29 @@ class Request(ctypes.Structure):
             "symmetric",
             "threads",
         )
-    ]
+    ] + [("doubtful_sine", ctypes.c_float)]
 
 
 @functools.cache
 def load() -> ctypes.CDLL | str:
     """The library, or the reason why there is none."""
-    try:
-        library = ctypes.CDLL(os.fspath(LIBRARY))
-    except OSError as error:
-        return str(error) if LIBRARY.exists() else f"{LIBRARY.name} was not built"
+    library = opened(LIBRARY)
+    if isinstance(library, str) and (elsewhere := os.environ.get(LIBRARY_VARIABLE)):
+        found = opened(Path(elsewhere))
+        library = found if isinstance(found, str) or same_request(found) else f"{elsewhere} is of another version"
+    if isinstance(library, str):
+        return library
     images = [ctypes.c_void_p, ctypes.c_int]
     for precision in ("float32", "float64"):
         rectangle = getattr(library, f"tangentbench_cntk_{precision}")
-        rectangle.argtypes = [ctypes.POINTER(Request), ctypes.c_char_p, *images, *images, ctypes.c_void_p]
+        rectangle.argtypes = [
+            ctypes.POINTER(Request),
+            ctypes.c_char_p,
+            *images,
+            *images,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+        ]
         rectangle.restype = ctypes.c_int
     library.tangentbench_instruction_set.argtypes = [ctypes.c_int]
     library.tangentbench_instruction_set.restype = ctypes.c_char_p
@@ -72,6 +84,19 @@ def load() -> ctypes.CDLL | str:
     library.tangentbench_peak_gflops.argtypes = [ctypes.c_char_p, ctypes.c_double]
     library.tangentbench_peak_gflops.restype = ctypes.c_double
     return library
+
+
+def opened(file: Path) -> ctypes.CDLL | str:
+    try:
+        return ctypes.CDLL(os.fspath(file))
+    except OSError as error:
+        return str(error) if file.exists() else f"{file.name} was not built"
+
+
+def same_request(library: ctypes.CDLL) -> bool:
+    """Whether a core that was not built with this checkout understands its requests."""
+    size = getattr(library, "tangentbench_request_bytes", None)
+    return size is not None and size() == ctypes.sizeof(Request)
 
 
 def available() -> bool:
@@ -119,7 +144,7 @@ def describe() -> dict[str, Any]:
         return {"available": False, "reason": loaded}
     return {
         "available": True,
-        "library": os.fspath(LIBRARY),
+        "library": loaded._name,
         "instruction_set": chosen_instruction_set(),
         "instruction_sets": instruction_sets(),
         "threading": "OpenMP" if loaded.tangentbench_uses_openmp() else "std::thread",
@@ -128,10 +153,14 @@ def describe() -> dict[str, Any]:
     }
 
 
-def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, threads: int) -> np.ndarray:
+def rectangle(
+    x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, threads: int, doubtful_sine: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
 
     x1, x2: (n, channels, height, width), contiguous, both float32 or both float64.
+    Beside it, (n1, n2), the share of each that comes from angles with a sine below `doubtful_sine` in the last layer;
+    of an "nngp" kernel, which does not hang on angles, it is zero.
     """
     symmetric = x2 is None
     second = x1 if x2 is None else x2
@@ -148,8 +177,10 @@ def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture,
         architecture.train_first_last,
         symmetric,
         threads,
+        doubtful_sine,
     )
-    out = np.empty((len(x1), len(second)))
+    # zeros, so that a core built before it could doubt is believed
+    out, doubt = np.zeros((2, len(x1), len(second)))
     status = getattr(library(), f"tangentbench_cntk_{x1.dtype.name}")(
         ctypes.byref(request),
         chosen_instruction_set().encode(),
@@ -158,6 +189,7 @@ def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture,
         second.ctypes.data,
         len(second),
         out.ctypes.data,
+        doubt.ctypes.data,
     )
     if status == OUT_OF_MEMORY:
         raise InvalidKernelInput(
@@ -166,4 +198,4 @@ def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture,
         )
     if status == UNKNOWN_INSTRUCTION_SET:
         raise UnknownName("instruction set", chosen_instruction_set(), instruction_sets())
-    return out
+    return out, doubt

@@ -11,6 +11,7 @@ import math
 import numpy as np
 import torch
 
+from tangentbench.device import current
 from tangentbench.kernels.architecture import Architecture
 
 CPU_BYTES = 512 << 20
@@ -24,7 +25,7 @@ def rectangle(x1: np.ndarray, x2: np.ndarray, architecture: Architecture, device
 
     x1, x2: (n, channels, height, width), both float32 or both float64.
     """
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = torch.device(device) if device else current()
     first, first_scale = normalised(torch.as_tensor(x1).to(place))
     second, second_scale = normalised(torch.as_tensor(x2).to(place))
     first_variances = variances(first, architecture)

@@ -11,13 +11,9 @@ of when its holder dies. Where the file system knows no locks, work may be done 
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +24,17 @@ from tqdm import tqdm
 from tangentbench.errors import ResultUnreadable, StoreMismatch, TangentbenchError, TilesMissing, UnfitArray
 from tangentbench.files import cannot_write, read_json, write_json
 from tangentbench.kernels import tile_file
-from tangentbench.kernels.inputs import Inputs, as_inputs, regular_edges, require_same_inputs
+from tangentbench.kernels.inputs import (
+    Inputs,
+    as_inputs,
+    require_same_blocks,
+    require_same_inputs,
+    require_same_shape,
+)
 from tangentbench.kernels.matrix import Matrix
 from tangentbench.kernels.resources import memory_allowed, require_disk, require_memory
+from tangentbench.locks import locked
+from tangentbench.tiling import regular_edges, tile_name
 
 Array = NDArray[Any]
 Kernel = Callable[[Array, Array | None], Array]
@@ -38,8 +42,6 @@ Kernel = Callable[[Array, Array | None], Array]
 
 FORMAT = 1
 DEFAULT_TILE = 512
-LEFTOVER_SECONDS = 3600
-LOCKS_UNKNOWN = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
 
 
 class Gram(Matrix):
@@ -59,6 +61,7 @@ class Gram(Matrix):
         self.column_inputs = self.row_inputs if self.symmetric else Inputs.from_json(manifest["columns"])
         self.x1, self.x2 = x1, x1 if self.symmetric else x2
         self._verified: set[tuple[int, int]] = set()
+        self._inputs_checked = True
 
     @classmethod
     def create(
@@ -104,15 +107,19 @@ class Gram(Matrix):
         return cls(folder, read_json(manifest_path(folder)), rows, columns)
 
     @classmethod
-    def open(cls, folder: Path | str, x1: ArrayLike | None = None, x2: ArrayLike | None = None) -> Gram:
-        """The store in `folder`; to compute tiles give the inputs too, they must be the ones it was made from."""
+    def open(
+        cls, folder: Path | str, x1: ArrayLike | None = None, x2: ArrayLike | None = None, *, check_all: bool = True
+    ) -> Gram:
+        """The store in `folder`; to compute tiles give the inputs too, they must be the ones it was made from.
+
+        check_all: compare the checksums of all inputs now; without it each tile compares those it is computed from, and
+            of mapped inputs nothing else is read.
+        """
         folder = Path(folder)
         try:
             manifest = read_json(manifest_path(folder))
         except FileNotFoundError:
             raise TangentbenchError(f"no Gram store in {folder}: make it with Gram.create") from None
-        except ValueError as error:
-            raise ResultUnreadable(manifest_path(folder), str(error)) from error
         if manifest.get("format") != FORMAT:
             raise ResultUnreadable(manifest_path(folder), f"its format is {manifest.get('format')}, not {FORMAT}")
         rows = None if x1 is None else as_inputs(x1, "x1")
@@ -122,7 +129,8 @@ class Gram(Matrix):
             raise StoreMismatch(folder, "it is symmetric and x2 was given", "leave x2 out or choose another folder")
         for name, x, known in (("x1", rows, store.row_inputs), ("x2", columns, store.column_inputs)):
             if x is not None:
-                require_same_inputs(folder, name, x, known)
+                (require_same_inputs if check_all else require_same_shape)(folder, name, x, known)
+        store._inputs_checked = check_all
         return store
 
     @property
@@ -152,7 +160,7 @@ class Gram(Matrix):
 
     def tile_path(self, key: tuple[int, int]) -> Path:
         """The file of a tile, the output of the job that computes it."""
-        return self.folder / "tiles" / f"{key[0]:05d}-{key[1]:05d}.npy"
+        return self.folder / "tiles" / f"{tile_name(key)}.npy"
 
     def tile_shape(self, key: tuple[int, int]) -> tuple[int, int]:
         rows, columns = self.extent(key)
@@ -181,7 +189,6 @@ class Gram(Matrix):
         if not todo:
             return
         self._require_inputs()
-        self._remove_leftovers()
         self._require_room(todo, memory_limit)
         entries = {key: int(np.prod(self.tile_shape(key))) for key in todo}
         with tqdm(total=sum(entries.values()), unit="entry", unit_scale=True, desc="tiles", disable=quiet) as bar:
@@ -268,13 +275,6 @@ class Gram(Matrix):
             self._verified.add(key)
         return True
 
-    def _remove_leftovers(self) -> None:
-        """Remove the temporary files of processes that were killed long ago and hold no lock."""
-        for path in (self.folder / "tiles").glob(".*.npy"):
-            with locked(path.with_name(path.name.split(".")[1] + ".lock"), wait=False) as mine:
-                if mine and path.exists() and time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
-                    path.unlink(missing_ok=True)
-
     def _require_inputs(self) -> None:
         if self.x1 is None or self.x2 is None:
             sides = "x1" if self.symmetric else "x1 and x2"
@@ -308,6 +308,9 @@ class Gram(Matrix):
     def _values(self, kernel: Kernel, key: tuple[int, int]) -> Array:
         assert self.x1 is not None and self.x2 is not None
         rows, columns = self.extent(key)
+        if not self._inputs_checked:
+            require_same_blocks(self.folder, "x1", self.x1, self.row_inputs, key[:1])
+            require_same_blocks(self.folder, "x1" if self.symmetric else "x2", self.x2, self.column_inputs, key[1:])
         on_diagonal = self.symmetric and key[0] == key[1]
         x1 = np.ascontiguousarray(self.x1[rows])
         values = np.asarray(kernel(x1, None if on_diagonal else np.ascontiguousarray(self.x2[columns])))
@@ -332,28 +335,6 @@ def mirrored(values: Array) -> Array:
     lower = np.tril(values)
     lower += np.tril(values, -1).T
     return lower
-
-
-@contextmanager
-def locked(path: Path, wait: bool) -> Iterator[bool]:
-    """Hold the lock `path`; yields False if another process holds it and we do not wait."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stream = path.open("w")
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        except OSError as error:
-            if error.errno not in LOCKS_UNKNOWN:
-                raise cannot_write(path, error) from error
-        yield True
-        # Whoever opened this file before it goes will find the tile finished once the lock is theirs.
-        path.unlink(missing_ok=True)
 
 
 def manifest_path(folder: Path) -> Path:

@@ -9,7 +9,7 @@ Runs that differ only in their random numbers are one batch: each layer is a sin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from tangentbench.errors import UnknownName
+from tangentbench.models.one_output import LayeredNets
 
 WEIGHT_LAWS = ("bernoulli", "gaussian")
 
@@ -47,7 +48,7 @@ class Architecture:
 
 
 @dataclass
-class MemorisationNets:
+class MemorisationNets(LayeredNets):
     """A batch of runs; training changes the weights in place.
 
     Shapes, with R runs, n examples, width w and depth d:
@@ -68,65 +69,18 @@ class MemorisationNets:
     def depth(self) -> int:
         return len(self.middle) + 2
 
-    def hidden(self) -> list[Tensor]:
-        """z(1), ..., z(d-1), each (R, n, w)."""
+    def passed(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
         layers = [self.first[:, None, :] * self.gates[0]]
         for weights, gate in zip(self.middle, self.gates[1:], strict=True):
             layers.append(torch.bmm(layers[-1], weights).mul_(gate))
-        return layers
+        return layers, self.gates.__getitem__
 
-    def read_out(self, top: Tensor) -> Tensor:
-        """The outputs (R, n) of the top hidden layer z(d-1)."""
-        return torch.bmm(top, self.last[:, :, None])[:, :, 0]
+    def first_gradient(self, delta: Tensor) -> Tensor:
+        """The input is 1 for every example."""
+        return delta.sum(dim=1)
 
-    def outputs(self) -> Tensor:
-        """y_hat, shape (R, n)."""
-        return self.read_out(self.hidden()[-1])
-
-    def tangent_kernel(self) -> Tensor:
-        """The exact NTK K(s, s') = <d y_hat(s), d y_hat(s')> of each run, shape (R, n, n).
-
-        A layer's weights contribute the product of two Gram matrices: of its inputs z(l-1), and of the derivatives
-        delta(l) = d y_hat / d q(l). No Jacobian is ever formed.
-        """
-        hidden = self.hidden()
-        kernel = gram(hidden[-1])
-        delta = self.last[:, None, :] * self.gates[-1]
-        for layer in reversed(range(self.depth - 2)):
-            kernel += gram(hidden[layer]).mul_(gram(delta))
-            delta = torch.bmm(delta, self.middle[layer].mT).mul_(self.gates[layer])
-        return kernel.add_(gram(delta))
-
-    def descend(self, step_sizes: Tensor) -> Tensor:
-        """One step of full-batch gradient descent on 1/2 sum_s e(s)^2; returns e before it, shape (R, n).
-
-        `step_sizes` (R,) holds one step a run. Each layer is updated as soon as the derivative has passed through it,
-        so no gradient is stored.
-        """
-        hidden = self.hidden()
-        errors = self.read_out(hidden[-1]).sub_(self.targets)
-        scaled = errors * step_sizes[:, None]
-        delta = (scaled[:, :, None] * self.last[:, None, :]).mul_(self.gates[-1])
-        self.last -= torch.bmm(scaled[:, None, :], hidden[-1])[:, 0, :]
-        for layer in reversed(range(self.depth - 2)):
-            below = torch.bmm(delta, self.middle[layer].mT).mul_(self.gates[layer])
-            self.middle[layer].baddbmm_(hidden[layer].mT, delta, alpha=-1.0)
-            delta = below
-        self.first -= delta.sum(dim=1)
-        return errors
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What training changes, as arrays; gates and targets are drawn again from the seed."""
-        return {"first": self.first.numpy(), "middle": self.middle.numpy(), "last": self.last.numpy()}
-
-    def load_state(self, state: dict[str, np.ndarray]) -> None:
-        for name, values in state.items():
-            getattr(self, name).copy_(torch.from_numpy(values))
-
-
-def gram(rows: Tensor) -> Tensor:
-    """The inner products of the rows, run by run: (R, n, w) to (R, n, n)."""
-    return torch.bmm(rows, rows.mT)
+    def first_gram(self, overlap: Tensor) -> Tensor:
+        return overlap
 
 
 def draw(

@@ -49,7 +49,7 @@ class SeLU(nn.Module):
         self.scale, self.alpha = constants.scale, constants.alpha
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.scale * torch.where(x > 0, x, self.alpha * torch.expm1(x.clamp(max=0.0)))
+        return self.scale * functional.elu(x, self.alpha)
 
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
@@ -88,6 +88,7 @@ class FullyConnected(nn.Module):
         check(normalisation, fan)
         if normalisation == "fixup":
             raise ValueError("Fixup is an initialisation of residual networks, not of fully connected ones")
+        self.normalisation = normalisation
         generator = torch.Generator().manual_seed(seed)
         normalises = normalisation in ("batch_norm", "layer_norm")
         norm = nn.BatchNorm1d if normalisation == "batch_norm" else nn.LayerNorm

@@ -15,7 +15,7 @@ class Stack:
     """Named tensors (R, *shape); with `tracked` each has a gradient buffer `.grad` that lives as long as it does.
 
     Every tensor is contiguous, as batched products want it. What is stored or handed on is `rows()`, a matrix with all
-    parameters of a run in its row.
+    parameters of a run in its row, on the CPU whatever device the tensors are on.
     """
 
     def __init__(
@@ -57,7 +57,12 @@ class Stack:
 
     def rows(self) -> Tensor:
         """A copy of all parameters, (R, P), in the order of `shapes`."""
-        return join_rows(self.tensors, self.runs)
+        return join_rows(self.tensors, self.runs).cpu()
+
+    def to(self, device: torch.device | str) -> None:
+        """Move the tensors; gradient buffers are made anew where they arrive."""
+        if any(tensor.device != torch.device(device) for tensor in self.tensors.values()):
+            self._hold({name: tensor.detach().to(device) for name, tensor in self.tensors.items()})
 
     def load(self, rows: Tensor) -> None:
         """Take the parameters from `rows` (R, P) of a stack of the same shapes."""
@@ -68,6 +73,15 @@ class Stack:
     def of_run(self, slot: int) -> dict[str, Tensor]:
         """One run's tensors, without the run axis and without gradients."""
         return {name: tensor[slot].detach() for name, tensor in self.tensors.items()}
+
+
+def move(nets: object, device: torch.device | str) -> None:
+    """Move every stack and tensor that networks hold as attributes."""
+    for name, value in list(vars(nets).items()):
+        if isinstance(value, Stack):
+            value.to(device)
+        elif isinstance(value, Tensor):
+            setattr(nets, name, value.to(device))
 
 
 def join_rows(tensors: Mapping[str, Tensor], runs: int) -> Tensor:

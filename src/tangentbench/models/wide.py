@@ -7,7 +7,7 @@ All weights start as standard normals (the tangent-kernel parametrisation); L hi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from tangentbench.errors import TangentbenchError
-from tangentbench.models.memorisation import gram, run_generator
+from tangentbench.models.memorisation import run_generator
+from tangentbench.models.one_output import LayeredNets, gram
 from tangentbench.theory.activations import Activation
 from tangentbench.theory.quadrature import Function
 
 
 @dataclass
-class WideNets:
+class WideNets(LayeredNets):
     """A batch of runs on the same inputs; training changes the weights in place.
 
     Shapes, with R runs, n inputs of dimension d, width m and L hidden layers:
@@ -38,14 +39,19 @@ class WideNets:
     inputs: Tensor
     targets: Tensor
 
-    def hidden(self) -> tuple[list[Tensor], list[Tensor]]:
-        """z_1, ..., z_L and h_1, ..., h_L, each (R, n, m)."""
+    def passed(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
         before = [torch.matmul(self.inputs, self.first)]
         after = [self.scaled(self.activation.function, before[0])]
         for weights in self.middle:
             before.append(torch.bmm(after[-1], weights))
             after.append(self.scaled(self.activation.function, before[-1]))
-        return after, before
+        return after, lambda layer: self.scaled(self.derivative, before[layer])
+
+    def first_gradient(self, delta: Tensor) -> Tensor:
+        return torch.matmul(self.inputs.T, delta)
+
+    def first_gram(self, overlap: Tensor) -> Tensor:
+        return gram(self.inputs) * overlap
 
     def scaled(self, function: Function, values: Tensor) -> Tensor:
         """function(h) / sqrt(m), through numpy: an activation needs no second version for torch."""
@@ -60,48 +66,9 @@ class WideNets:
             )
         return self.activation.derivative
 
-    def read_out(self, top: Tensor) -> Tensor:
-        return torch.bmm(top, self.last[:, :, None])[:, :, 0]
-
-    def outputs(self) -> Tensor:
-        """f, shape (R, n)."""
-        return self.read_out(self.hidden()[0][-1])
-
     def top_kernel(self) -> Tensor:
         """K, the inner products of the top layer's features, shape (R, n, n)."""
-        return gram(self.hidden()[0][-1])
-
-    def tangent_kernel(self) -> Tensor:
-        """The exact tangent kernel of each run, shape (R, n, n): for each layer of weights the product of two Gram
-        matrices, of what goes in and of the derivatives with respect to what comes out."""
-        after, before = self.hidden()
-        kernel = gram(after[-1])
-        delta = self.last[:, None, :] * self.scaled(self.derivative, before[-1])
-        for layer in reversed(range(len(self.middle))):
-            kernel += gram(after[layer]).mul_(gram(delta))
-            delta = torch.bmm(delta, self.middle[layer].mT).mul_(self.scaled(self.derivative, before[layer]))
-        return kernel.add_((self.inputs @ self.inputs.T) * gram(delta))
-
-    def descend(self, step_sizes: Tensor) -> Tensor:
-        """One step of full-batch gradient descent on 1/2 sum e^2 in all layers; returns e before it, shape (R, n)."""
-        after, before = self.hidden()
-        errors = self.read_out(after[-1]).sub_(self.targets)
-        steps = errors * step_sizes[:, None]
-        delta = (steps[:, :, None] * self.last[:, None, :]).mul_(self.scaled(self.derivative, before[-1]))
-        self.last -= torch.bmm(steps[:, None, :], after[-1])[:, 0, :]
-        for layer in reversed(range(len(self.middle))):
-            below = torch.bmm(delta, self.middle[layer].mT).mul_(self.scaled(self.derivative, before[layer]))
-            self.middle[layer].baddbmm_(after[layer].mT, delta, alpha=-1.0)
-            delta = below
-        self.first -= torch.matmul(self.inputs.T, delta)
-        return errors
-
-    def state(self) -> dict[str, np.ndarray]:
-        return {"first": self.first.numpy(), "middle": self.middle.numpy(), "last": self.last.numpy()}
-
-    def load_state(self, state: dict[str, np.ndarray]) -> None:
-        for name, values in state.items():
-            getattr(self, name).copy_(torch.from_numpy(values))
+        return gram(self.hidden()[-1])
 
 
 @dataclass
@@ -114,7 +81,7 @@ class TopLayers:
 
     @classmethod
     def of(cls, nets: WideNets) -> TopLayers:
-        return cls(nets.hidden()[0][-1], nets.last.clone(), nets.targets)
+        return cls(nets.hidden()[-1], nets.last.clone(), nets.targets)
 
     def descend(self, step_sizes: Tensor) -> Tensor:
         """One step on 1/2 sum e^2 in v alone; returns e before it, shape (R, n)."""

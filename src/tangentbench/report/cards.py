@@ -19,7 +19,7 @@ from tangentbench.files import read_json
 from tangentbench.paths import Paths
 from tangentbench.report import wording
 from tangentbench.report.comparison import ComparisonRow, compare
-from tangentbench.report.verdicts import decide_all, table_of
+from tangentbench.report.verdicts import table_of
 
 SMALL_TABLE_ROWS = 100
 ROWS_SHOWN = 24
@@ -73,13 +73,15 @@ class Card:
         return bool(self.links)
 
 
-def make_card(artifact: Artifact, paths: Paths, scale: str, defaults: Mapping[str, Any]) -> Card:
+def make_card(
+    artifact: Artifact, verdicts: list[Verdict], paths: Paths, scale: str, defaults: Mapping[str, Any]
+) -> Card:
     """Gather one artifact; `defaults` is config.yaml, from which the rebuilding command may deviate."""
     table = table_of(paths, scale, artifact)
     provenance = read_provenance(paths.provenance(scale, artifact.study, artifact.name)) if artifact.working else None
     return Card(
         artifact=artifact,
-        verdicts=decide_all(artifact, scale, table),
+        verdicts=verdicts,
         comparison=compare(artifact, table),
         picture=picture_of(artifact, paths, scale) if artifact.working else None,
         data=data_table(table) if table is not None and shows_data(artifact, table) else None,
@@ -129,10 +131,7 @@ def png_size(file: Path) -> tuple[int, int]:
 def read_provenance(file: Path) -> Mapping[str, Any] | None:
     if not file.is_file():
         return None
-    try:
-        record = read_json(file)
-    except (OSError, ValueError) as error:
-        raise ResultUnreadable(file, str(error).splitlines()[0]) from error
+    record = read_json(file)
     if not isinstance(record, dict):
         raise ResultUnreadable(file, "it holds no provenance record")
     return record

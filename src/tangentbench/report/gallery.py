@@ -5,7 +5,7 @@ The page needs no server and no network; pictures and files are linked relative 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,14 +15,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tangentbench.catalogue import Artifact, Catalogue, Study, require_scale
-from tangentbench.claims.decision import FAILED, HELD, NOT_RUN, NOT_TESTABLE, STATES
+from tangentbench.claims.decision import FAILED, HELD, NOT_RUN, NOT_TESTABLE, STATES, Verdict
 from tangentbench.config import load_settings
 from tangentbench.files import written_whole
 from tangentbench.paths import Paths
 from tangentbench.report import wording
 from tangentbench.report.cards import Card, make_card
 from tangentbench.report.provenance import distinct
-from tangentbench.report.verdicts import count_states
+from tangentbench.report.verdicts import by_artifact, count_states
 
 SCALE_SENTENCES = {
     "quick": "embedded data, the whole suite in minutes on two cores",
@@ -74,22 +74,27 @@ class Section:
         return [*self.shown, *self.planned]
 
 
-def write_gallery(catalogue: Catalogue, paths: Paths, scale: str) -> Path:
+Decided = Mapping[str, list[Verdict]]
+"""The verdicts of each artifact, by its name; decided anew where they are not given."""
+
+
+def write_gallery(catalogue: Catalogue, paths: Paths, scale: str, decided: Decided | None = None) -> Path:
     """Write results/SCALE/index.html and return its path."""
-    page = render(catalogue, paths, scale)
+    page = render(catalogue, paths, scale, decided)
     target = paths.gallery(scale)
     with written_whole(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
 
 
-def render(catalogue: Catalogue, paths: Paths, scale: str) -> str:
+def render(catalogue: Catalogue, paths: Paths, scale: str, decided: Decided | None = None) -> str:
     """The gallery page of `scale` as HTML."""
     require_scale(scale)
     defaults = load_settings(paths)
+    found = by_artifact(catalogue, paths, scale) if decided is None else decided
 
     def cards_of(artifacts: Sequence[Artifact]) -> list[Card]:
-        return [make_card(artifact, paths, scale, defaults) for artifact in artifacts]
+        return [make_card(artifact, found[artifact.name], paths, scale, defaults) for artifact in artifacts]
 
     sections = [
         Section(study, cards_of(study.working), cards_of([a for a in study.artifacts.values() if not a.working]))

@@ -6,8 +6,10 @@ the checkout.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -27,7 +29,10 @@ from tangentbench.files import sha256
 
 ALWAYS_RECORDED = ("numpy", "pandas")
 RECORDED_IF_IMPORTED = ("torch", "jax")
+SAME_JOB = ("artifact", "part", "scale", "seed", "settings", "code", "versions", "inputs")
 GIT_TIMEOUT_SECONDS = 30
+COMMIT_VARIABLE = "TANGENTBENCH_COMMIT"
+COMMIT = re.compile(r"[0-9a-f]{40}")
 GIB = 2**30
 MIB = 2**20
 
@@ -50,6 +55,8 @@ class Recorder:
     threads: int = 1
     inputs: Sequence[Path] = ()
     part: str | None = None
+    code: str | None = None
+    """Fingerprint of the code behind the study function, as Snakemake's rules pass it."""
     started: float = field(default=0.0, init=False)
     seconds: float | None = field(default=None, init=False)
 
@@ -77,7 +84,13 @@ class Recorder:
             inputs=self.inputs,
             outputs=outputs,
             part=self.part,
+            code=self.code,
         )
+
+    def made(self, stored: Mapping[str, Any]) -> bool:
+        """Whether `stored` is the record of this very job: same settings, seed, code, versions and inputs."""
+        ours = json.loads(json.dumps(self.record()))
+        return self.code is not None and all(stored.get(key) == ours.get(key) for key in SAME_JOB)
 
 
 def collect(
@@ -92,6 +105,7 @@ def collect(
     inputs: Iterable[Path] = (),
     outputs: Iterable[Path] = (),
     part: str | None = None,
+    code: str | None = None,
 ) -> dict[str, Any]:
     """The record of a finished job, ready for JSON."""
     commit, dirty = commit_of(root)
@@ -111,19 +125,20 @@ def collect(
         "outputs": describe_files(root, outputs),
         "finished_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    if part is not None:
-        record["part"] = part
-    return record
+    named = {"part": part, "code": code}
+    return record | {key: value for key, value in named.items() if value is not None}
 
 
 def commit_of(root: Path) -> tuple[str | None, bool | None]:
     """The commit checked out at `root` and whether the tree differs from it; (None, None) outside git.
 
-    A repository further up that merely contains `root` is somebody else's and does not count.
+    A repository further up that merely contains `root` is somebody else's and does not count. The container image has
+    no repository: the commit it was built from stands in TANGENTBENCH_COMMIT.
     """
     answer = git(root, "rev-parse", "--show-toplevel", "HEAD")
     if answer is None:
-        return None, None
+        built_from = os.environ.get(COMMIT_VARIABLE, "")
+        return (built_from, None) if COMMIT.fullmatch(built_from) else (None, None)
     top, commit = answer.splitlines()
     if Path(top).resolve() != root.resolve():
         return None, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -25,8 +26,12 @@ def verdicts(
     catalogue: Catalogue, paths: Paths, scale: str, artifacts: Iterable[Artifact] | None = None
 ) -> list[Verdict]:
     """Decide the claims of `artifacts` (all of the catalogue, where not given) at `scale`."""
-    chosen = catalogue if artifacts is None else artifacts
-    return [verdict for artifact in chosen for verdict in decide_all(artifact, scale, table_of(paths, scale, artifact))]
+    return list(chain.from_iterable(by_artifact(catalogue if artifacts is None else artifacts, paths, scale).values()))
+
+
+def by_artifact(artifacts: Iterable[Artifact], paths: Paths, scale: str) -> dict[str, list[Verdict]]:
+    """The verdicts of each artifact, by its name."""
+    return {one.name: decide_all(one, scale, table_of(paths, scale, one)) for one in artifacts}
 
 
 def decide_all(artifact: Artifact, scale: str, table: pd.DataFrame | None) -> list[Verdict]:

@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-from zipfile import BadZipFile
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tangentbench.errors import Diverged
-from tangentbench.files import written_whole
+from tangentbench.training.checkpoint_file import load_arrays, save_arrays
 
 CHECKPOINT_SECONDS = 60.0
 
@@ -40,20 +39,16 @@ class Checkpoint:
     every_seconds: float = CHECKPOINT_SECONDS
 
     def save(self, step: int, measured: np.ndarray, state: dict[str, np.ndarray]) -> None:
-        with written_whole(self.path) as temporary, temporary.open("wb") as stream:
-            fields: dict[str, Any] = {f"state_{name}": values for name, values in state.items()}
-            np.savez(stream, key=np.array(self.key), step=np.array(step), measured=measured, **fields)
+        fields = {f"state_{name}": values for name, values in state.items()}
+        save_arrays(self.path, self.key, {"step": np.array(step), "measured": measured, **fields})
 
     def load(self) -> tuple[int, np.ndarray, dict[str, np.ndarray]] | None:
         """Step, measured values and state; None where there is no whole file of this training."""
-        try:
-            with np.load(self.path, allow_pickle=False) as stored:
-                if str(stored["key"]) != self.key:
-                    return None
-                state = {name.removeprefix("state_"): stored[name] for name in stored if name.startswith("state_")}
-                return int(stored["step"]), stored["measured"], state
-        except (FileNotFoundError, BadZipFile, EOFError, KeyError, ValueError):
+        found = load_arrays(self.path, self.key)
+        if found is None:
             return None
+        step, measured = int(found.pop("step")), found.pop("measured")
+        return step, measured, {name.removeprefix("state_"): values for name, values in found.items()}
 
 
 def log_spaced_steps(last: int, count: int) -> list[int]:

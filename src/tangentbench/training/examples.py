@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tangentbench.errors import TangentbenchError
 from tangentbench.models.initialisation import stream
 
 ORDER, AUGMENTATION = 7, 8
@@ -27,11 +28,25 @@ class Examples:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def to(self, device: torch.device) -> Examples:
+        return Examples(self.inputs.to(device), self.labels.to(device))
+
     def shared(self, runs: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Batches (R, B, ...) in their own order, the same for every run; nothing is copied."""
         for start in range(0, len(self), batch):
             inputs, labels = self.inputs[start : start + batch], self.labels[start : start + batch]
             yield inputs.expand(runs, *inputs.shape), labels.expand(runs, *labels.shape)
+
+
+def held_out(examples: Examples, count: int, seed: int) -> tuple[Examples, Examples]:
+    """Examples without `count` random ones, and these."""
+    if count >= len(examples):
+        raise TangentbenchError(f"cannot hold out {count} of {len(examples)} training images: leave some to train on")
+    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed))
+    held, kept = order[:count], order[count:].sort().values
+    return Examples(examples.inputs[kept], examples.labels[kept]), Examples(
+        examples.inputs[held], examples.labels[held]
+    )
 
 
 def shuffled(runs: Sequence[int], seed: int, epoch: int, count: int) -> Tensor:
@@ -49,15 +64,16 @@ class Batches:
 
     def of_epoch(self, runs: Sequence[int], seed: int, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs (R, B, ...) and labels (R, B) or (R, B, k); the last batch may be smaller, as in Keras."""
-        order = shuffled(runs, seed, epoch, len(self.examples))
+        order = shuffled(runs, seed, epoch, len(self.examples)).to(self.rows.device)
         generators = [stream(seed, run, AUGMENTATION, epoch) for run in runs]
         for start in range(0, len(self.examples), self.batch):
             chosen = order[:, start : start + self.batch]
             places = chosen.reshape(-1)
             if len(self.buffer) != len(places):
-                self.buffer = torch.empty(len(places), self.rows.shape[1], dtype=self.rows.dtype)
+                self.buffer = self.rows.new_empty(len(places), self.rows.shape[1])
             torch.index_select(self.rows, 0, places, out=self.buffer)
             inputs = self.buffer.view(*chosen.shape, *self.examples.inputs.shape[1:])
             if self.augment is not None:
-                inputs = torch.stack([self.augment(own, one) for own, one in zip(inputs, generators, strict=True)])
+                changed = [self.augment(own.cpu(), one) for own, one in zip(inputs, generators, strict=True)]
+                inputs = torch.stack(changed).to(inputs.device)
             yield inputs, self.examples.labels[chosen]

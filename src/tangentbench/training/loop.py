@@ -5,8 +5,9 @@ A run is a function of (seed, run) and its step size: it takes the same steps wh
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,15 +17,18 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from tangentbench.errors import Diverged, UnknownName
-from tangentbench.models.stacked import Stack
-from tangentbench.training.examples import Augment, Batches, Examples
+from tangentbench.device import CPU, current
+from tangentbench.errors import Diverged, TangentbenchError, UnknownName
+from tangentbench.models.stacked import Stack, move
+from tangentbench.training.compiled import BLOCK_STEPS, CompiledSteps, knows
+from tangentbench.training.examples import Augment, Batches, Examples, shuffled
 from tangentbench.training.losses import LOSSES, hits
-from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay
+from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay, StepDrops
 from tangentbench.training.progress_file import ProgressFile
 
 NEVER = 1.01
 """A train accuracy that is never reached."""
+BACKENDS = ("auto", "torch", "native")
 
 
 class Networks(Protocol):
@@ -49,19 +53,23 @@ class Recipe:
     batch_size: int = 32
     loss: str = "cross_entropy"
     optimiser: Optimiser = field(default_factory=Optimiser)
-    schedule: StepDecay = field(default_factory=StepDecay)
+    schedule: StepDecay | StepDrops = field(default_factory=StepDecay)
     stop_at_train_accuracy: float = NEVER
     """A run ends after the epoch whose train accuracy (counted while training, as Keras does) reaches this."""
     snapshot_epochs: tuple[int, ...] = ()
     diverging: str = "raise"
     """What a loss that is no number does: `raise` an error, or `stop` that run with accuracy 0."""
     evaluation_batch: int = 500
+    backend: str = "auto"
+    """`auto`: compiled steps where they know the network, `torch`: autograd, `native`: compiled steps or an error."""
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise UnknownName("loss", self.loss, LOSSES)
         if self.diverging not in ("raise", "stop"):
             raise UnknownName("way to treat divergence", self.diverging, ("raise", "stop"))
+        if self.backend not in BACKENDS:
+            raise UnknownName("backend of training", self.backend, BACKENDS)
 
 
 Measure = Callable[[Any, Sequence[int], int], list[dict[str, Any]]]
@@ -120,8 +128,15 @@ def train(
     `runs` numbers the runs and must be distinct; `order_runs` (default: `runs`) names the streams of their data order,
     so that runs of different step sizes can see the same batches. `augment` changes each run's batch of training inputs
     with random numbers of that run and epoch. `nets` end up with fewer runs where some stop early.
+
+    It runs on the process's device (device.py) and leaves `nets` and everything it returns on the CPU; probes and
+    augmentation are given what they know, networks and inputs on the CPU.
     """
-    session = Session(nets, recipe, list(runs), list(step_sizes), evaluate or {}, probes, label)
+    place = current()
+    move(nets, place)
+    examples = examples.to(place)
+    seen = {name: one.to(place) for name, one in (evaluate or {}).items()}
+    session = Session(nets, recipe, list(runs), list(step_sizes), seen, probes, label)
     order = dict(zip(runs, order_runs or runs, strict=True))
     if progress is None or not session.resume(progress):
         session.probe_epoch()
@@ -137,7 +152,17 @@ def train(
                 saved = time.monotonic()
     if progress:
         session.store(progress)
+    move(nets, CPU)
     return session.result()
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Steps taken: `losses` (S, R) before each, `right` (S, R) examples of the batch, and its `sizes` (S,)."""
+
+    losses: Tensor
+    right: Tensor
+    sizes: Tensor
 
 
 class Session:
@@ -159,6 +184,7 @@ class Session:
         self.slot_of = {run: slot for slot, run in enumerate(runs)}
         self.optimiser = StackedOptimiser(recipe.optimiser, nets.parameters, step_sizes)
         self.loss = LOSSES[recipe.loss]
+        self.compiled: CompiledSteps | None = None
         self.epoch = 0
         self.last, self.best = nets.parameters.rows(), nets.parameters.rows()
         self.best_accuracy = np.full(len(runs), -1.0)
@@ -166,24 +192,56 @@ class Session:
         self.history: list[dict[str, Any]] = []
         self.measured: list[dict[str, Any]] = []
 
-    def train_epoch(self, batches: Batches, order: Sequence[int], seed: int, on_step: Callable[[], Any]) -> None:
+    def train_epoch(self, batches: Batches, order: Sequence[int], seed: int, on_step: Callable[[int], Any]) -> None:
         """One pass over the data, then what is measured after it."""
         self.epoch += 1
         factor = self.recipe.schedule(self.epoch)
         losses = torch.zeros(len(self.active), dtype=torch.float64)
         right = torch.zeros(len(self.active), dtype=torch.int64)
         broken = torch.zeros(len(self.active), dtype=torch.bool)
-        for inputs, labels in batches.of_epoch(order, seed, self.epoch):
-            batch_losses, outputs = self.descend(inputs, labels, factor)
-            if not torch.isfinite(batch_losses).all():
-                broken |= ~torch.isfinite(batch_losses)
-                self.complain(broken)
-            losses += batch_losses * inputs.shape[1]
-            right += hits(outputs, labels)
+        for block in self.blocks(batches, order, seed, factor):
+            finite = torch.isfinite(block.losses)
+            if not finite.all():
+                broken |= ~finite.all(dim=0)
+                self.complain(finite)
+            losses += (block.losses * block.sizes[:, None]).sum(dim=0)
+            right += block.right.sum(dim=0)
             self.probe_step()
-            on_step()
+            on_step(len(block.sizes))
         count = len(batches.examples)
         self.record((losses / count).tolist(), (right / count).tolist(), broken.tolist())
+
+    def blocks(self, batches: Batches, order: Sequence[int], seed: int, factor: float) -> Iterator[Block]:
+        """The steps of the epoch: many at a time in compiled code where that knows how, up to the next that a probe
+        asks for, otherwise one by one.
+        """
+        count, size = len(batches.examples), batches.batch
+        if self.compiled is None and self.recipe.backend != "torch" and batches.augment is None:
+            self.compiled = self.compile(batches)
+        if self.compiled is None:
+            for inputs, labels in batches.of_epoch(order, seed, self.epoch):
+                losses, outputs = self.descend(inputs, labels, factor)
+                right = hits(outputs, labels)
+                yield Block(losses[None].cpu(), right[None].cpu(), torch.tensor([inputs.shape[1]]))
+            return
+        places = shuffled(order, seed, self.epoch, count)
+        step, last = 0, -(-count // size)
+        watched = sorted({wanted for probe in self.probes for wanted in probe.steps})
+        while step < last:
+            ahead = [wanted - self.optimiser.steps for wanted in watched if wanted > self.optimiser.steps]
+            stop = min(step + min([BLOCK_STEPS, *ahead]), last)
+            losses, right = self.compiled.take(places[:, step * size : stop * size], factor)
+            sizes = [min(size, count - start * size) for start in range(step, stop)]
+            yield Block(losses, right, torch.tensor(sizes))
+            step = stop
+
+    def compile(self, batches: Batches) -> CompiledSteps | None:
+        on_cpu = batches.rows.device.type == CPU
+        if on_cpu and knows(self.nets, self.optimiser, self.recipe.loss, batches.examples):
+            return CompiledSteps(self.nets, self.optimiser, self.recipe.loss, batches.examples, batches.batch)  # type: ignore[arg-type]
+        if self.recipe.backend == "native":
+            raise TangentbenchError(f"{self.label}: compiled training steps do not know this network or this machine")
+        return None
 
     def descend(self, inputs: Tensor, labels: Tensor, factor: float) -> tuple[Tensor, Tensor]:
         """One step; the losses (R,) and outputs before it."""
@@ -195,11 +253,12 @@ class Session:
         self.optimiser.step(factor)
         return losses.detach(), outputs.detach()
 
-    def complain(self, broken: Tensor) -> None:
+    def complain(self, finite: Tensor) -> None:
+        """`finite` (S, R): which losses of the last S steps are numbers."""
         if self.recipe.diverging == "raise":
-            slot = int(broken.nonzero()[0, 0])
+            place, slot = (~finite).nonzero()[0].tolist()
             setting = f"{self.label}, run {self.active[slot]}, step size {self.optimiser.step_sizes[slot]:g}"
-            raise Diverged("the training loss", self.optimiser.steps, setting)
+            raise Diverged("the training loss", self.optimiser.steps - len(finite) + place + 1, setting)
 
     def record(self, losses: list[float], train_accuracy: list[float], broken: list[bool]) -> None:
         accuracies = {name: self.accuracy(examples) for name, examples in self.evaluate.items()}
@@ -237,21 +296,32 @@ class Session:
     def accuracy(self, examples: Examples) -> np.ndarray:
         right = torch.zeros(len(self.active), dtype=torch.int64)
         for inputs, labels in examples.shared(len(self.active), self.recipe.evaluation_batch):
-            right += hits(self.nets.outputs(inputs), labels)
+            right += hits(self.nets.outputs(inputs), labels).cpu()
         return right.numpy() / len(examples)
 
     def probe_epoch(self) -> None:
         for probe in self.probes:
             if self.epoch in probe.epochs:
-                self.measured += [
-                    {"epoch": self.epoch} | row for row in probe.measure(self.nets, self.active, self.epoch)
-                ]
+                rows = probe.measure(self.probed(), self.active, self.epoch)
+                self.measured += [{"epoch": self.epoch} | row for row in rows]
 
     def probe_step(self) -> None:
         steps = self.optimiser.steps
         for probe in self.probes:
             if steps in probe.steps:
-                self.measured += [{"step": steps} | row for row in probe.measure(self.nets, self.active, steps)]
+                rows = probe.measure(self.probed(), self.active, steps)
+                self.measured += [{"step": steps} | row for row in rows]
+
+    def probed(self) -> Networks:
+        """The networks as probes know them: themselves on a CPU, a copy from any other device."""
+        if all(tensor.device.type == CPU for tensor in self.nets.parameters.tensors.values()):
+            return self.nets
+        twin = copy.copy(self.nets)
+        for name, value in vars(self.nets).items():
+            if isinstance(value, Stack):
+                setattr(twin, name, copy.copy(value))
+        move(twin, CPU)
+        return twin
 
     def store(self, file: ProgressFile) -> None:
         facts = {

@@ -45,6 +45,18 @@ class StepDecay:
         return self.factor ** ((epoch - 1) // self.every) if self.every else 1.0
 
 
+@dataclass(frozen=True)
+class StepDrops:
+    """The step times `factor` after each of the epochs `after`."""
+
+    after: tuple[int, ...]
+    factor: float = 0.1
+
+    def __call__(self, epoch: int) -> float:
+        """The factor during `epoch`, counted from 1."""
+        return self.factor ** sum(epoch > end for end in self.after)
+
+
 def sgd(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
     return torch.optim.SGD(rows, lr=0.0, momentum=optimiser.momentum, weight_decay=optimiser.weight_decay, fused=True)
 
@@ -69,6 +81,9 @@ UPDATES: dict[str, Callable[[list[dict[str, Any]], Optimiser], torch.optim.Optim
     "adam": adam,
     "rmsprop": rmsprop,
 }
+
+MOMENTS = {"sgd": ("momentum_buffer",), "adam": ("exp_avg", "exp_avg_sq")}
+"""What torch calls the moments of those updates that compiled steps can take."""
 
 
 class StackedOptimiser:
@@ -101,6 +116,31 @@ class StackedOptimiser:
                 group["eps"] = self.optimiser.epsilon / math.sqrt(1.0 - ADAM_BETAS[1] ** self.steps)
         self.updates.step()
 
+    def moments(self) -> list[dict[str, list[Tensor]]]:
+        """The moments themselves, for code that takes steps in our place: each parameter's, run by run.
+
+        One that has taken no step yet is zero; `advance` must say afterwards how many steps were taken.
+        """
+        found: list[dict[str, list[Tensor]]] = []
+        names = MOMENTS.get(self.optimiser.name, ()) if self.optimiser.name != "sgd" or self.optimiser.momentum else ()
+        for moment in names:
+            by_name: dict[str, list[Tensor]] = {}
+            for piece in self.pieces:
+                state = self.updates.state[piece.tensor]
+                if moment not in state:
+                    state[moment] = torch.zeros_like(piece.tensor, requires_grad=False)
+                    state["step"] = torch.tensor(float(self.steps))
+                by_name.setdefault(piece.name, []).extend(state[moment])
+            found.append(by_name)
+        return found
+
+    def advance(self, steps: int) -> None:
+        """Count steps that were taken elsewhere."""
+        self.steps += steps
+        for state in self.updates.state.values():
+            if "step" in state:
+                state["step"].fill_(float(self.steps))
+
     def keep(self, slots: Sequence[int], stack: Stack) -> None:
         """Go on with the runs at `slots`, whose parameters `stack` holds now."""
         kept = {name: rows[list(slots)] for name, rows in self.state().items()}
@@ -116,7 +156,7 @@ class StackedOptimiser:
                 if isinstance(values, Tensor) and values.shape == piece.tensor.shape:
                     whole = moments.setdefault(moment, {})
                     shape = (len(self.step_sizes), *self.stack.shapes[piece.name])
-                    whole.setdefault(piece.name, torch.zeros(shape, dtype=values.dtype))[piece.slots] = values
+                    whole.setdefault(piece.name, torch.zeros(shape, dtype=values.dtype))[piece.slots] = values.cpu()
         return {moment: join_rows(whole, len(self.step_sizes)) for moment, whole in moments.items()}
 
     def load_state(self, state: dict[str, Tensor], steps: int) -> None:
@@ -125,8 +165,11 @@ class StackedOptimiser:
             return
         moments = {moment: split_rows(rows, self.stack.shapes) for moment, rows in state.items()}
         for piece in self.pieces:
-            own = {moment: whole[piece.name][piece.slots].clone() for moment, whole in moments.items()}
-            self.updates.state[piece.tensor] = {"step": torch.tensor(float(steps))} | own
+            place = piece.tensor.device
+            own = {moment: whole[piece.name][piece.slots].clone().to(place) for moment, whole in moments.items()}
+            # fused updates count their steps where the parameters are, the others on the CPU
+            counted = torch.tensor(float(steps), device=place if self.updates.defaults.get("fused") else "cpu")
+            self.updates.state[piece.tensor] = {"step": counted} | own
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,38 +13,34 @@ import torch
 from torch import Tensor
 
 from tangentbench.files import written_whole
+from tangentbench.training.checkpoint_file import load_arrays, save_arrays
 
 SAVE_EVERY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class ProgressFile:
-    """`key` says of which training; a file with another key, or one that cannot be read, is ignored."""
+    """`key` says of which training; a file with another key, or one that is damaged, is ignored."""
 
     path: Path
     key: str
     every_seconds: float = SAVE_EVERY_SECONDS
 
     def save(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        arrays: dict[str, Any] = {f"tensor_{name}": tensor.detach().numpy() for name, tensor in tensors.items()}
-        with written_whole(self.path) as temporary, temporary.open("wb") as stream:
-            np.savez(stream, key=np.array(self.key), facts=np.array(json.dumps(facts)), **arrays)
+        arrays = {f"tensor_{name}": tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+        save_arrays(self.path, self.key, {"facts": np.array(json.dumps(facts)), **arrays})
 
     def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        try:
-            with np.load(self.path, allow_pickle=False) as stored:
-                if str(stored["key"]) != self.key:
-                    return None
-                names = [name for name in stored if name.startswith("tensor_")]
-                tensors = {name.removeprefix("tensor_"): torch.from_numpy(stored[name]) for name in names}
-                return json.loads(str(stored["facts"])), tensors
-        except (FileNotFoundError, ValueError, zipfile.BadZipFile, EOFError):
+        found = load_arrays(self.path, self.key)
+        if found is None:
             return None
+        facts: dict[str, Any] = json.loads(str(found.pop("facts")))
+        return facts, {name.removeprefix("tensor_"): torch.from_numpy(values) for name, values in found.items()}
 
 
 def save_parameters(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Named tensors, for instance `Stack.tensors` of an epoch, as .npz."""
-    arrays: dict[str, Any] = {name: tensor.detach().numpy() for name, tensor in tensors.items()}
+    arrays: dict[str, Any] = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
     with written_whole(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, **arrays)
 

@@ -19,7 +19,7 @@ COLUMNS = {
     "flnpf": "FLNPF",
     "relu": "ReLU",
 }
-BEST, LAST = "best test accuracy", "last test accuracy"
+BEST, LAST, VALIDATED = "best test accuracy", "last test accuracy", "validated test accuracy"
 
 
 @figure("npk_table2")
@@ -40,6 +40,15 @@ def accuracies(table: pd.DataFrame, artifact: Artifact) -> Figure:
     handles = [
         Line2D([], [], color="black", marker="o", label="best epoch: mean and standard deviation over runs"),
         Line2D([], [], color="black", marker="x", linestyle="none", label="last epoch"),
+        Line2D(
+            *([], []),
+            color="black",
+            marker="D",
+            markersize=4,
+            markerfacecolor="none",
+            linestyle="none",
+            label="step and epoch chosen on held-out training images",
+        ),
         Line2D([], [], color=PAPER, marker="_", markersize=12, linestyle="none", label="the paper, on the whole data"),
     ]
     legend_outside(fig, where="below", handles=handles)
@@ -55,6 +64,8 @@ def draw_row(axis: Axes, table: pd.DataFrame, colours: dict[str, str]) -> None:
         axis.errorbar(place, best.mean(), yerr=spread, color=colour, marker="o", linewidth=1.5)
         axis.annotate(f"{best.mean():.1f}", (place, best.mean()), xytext=(6, 2), textcoords="offset points", fontsize=8)
         axis.plot(place, of(table, column=column, quantity=LAST)["value"].mean(), color=colour, marker="x")
+        validated = of(table, column=column, quantity=VALIDATED)["value"]
+        axis.plot(place - 0.18, validated.mean(), color=colour, marker="D", markersize=4, markerfacecolor="none")
     axis.set_xlim(-0.5, len(COLUMNS) - 0.25)
 
 

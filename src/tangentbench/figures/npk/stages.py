@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from tangentbench.catalogue import Artifact
 from tangentbench.figures.npk.runs import mean_and_range, of
-from tangentbench.figures.style import BLUE, GREEN, ORANGE, figure_grid, legend_outside, paper_line
+from tangentbench.figures.style import BLUE, GREEN, ORANGE, PURPLE, figure_grid, legend_outside, paper_line
 from tangentbench.registry import figure
 
 LINES = {"ReLU": ("ReLU network the gates come from", GREEN), "FRNPF": ("FRNPF, random gates", ORANGE)}
@@ -25,6 +25,10 @@ def gates_of_stages(table: pd.DataFrame, artifact: Artifact) -> Figure:
         mean_and_range(axis, of(rows, network="FLNPF"), "stage", colour=BLUE, label="FLNPF, copied gates", marker="o")
         for network, (label, colour) in LINES.items():
             axis.axhline(of(rows, network=network)["value"].mean(), color=colour, linestyle="-.", label=label)
+        exact = of(rows, network="CNTK")
+        if len(exact):
+            label = f"exact CNTK, ours, on {exact['images'].iloc[0]:,} images"
+            axis.axhline(exact["value"].mean(), color=PURPLE, linestyle=":", label=label)
         epochs = of(rows, network="FLNPF").drop_duplicates("stage").sort_values("stage")
         labels = [f"{stage}\n(epoch {epoch})" for stage, epoch in zip(epochs["stage"], epochs["epoch"], strict=True)]
         axis.set_xticks(epochs["stage"].to_numpy(dtype=float), labels, fontsize=7)

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tangentbench.datasets.images import Labels, Selection, select
 from tangentbench.errors import UnknownName
 from tangentbench.files import read_json, write_json
+from tangentbench.grams import KernelPlan
+from tangentbench.kernels.named import named_kernel
 from tangentbench.kernels.regression import regress
 from tangentbench.kernels.tiles import Gram, Kernel
-from tangentbench.studies.cntk.images import Labels, Selection
+from tangentbench.registry import Context
+from tangentbench.studies.cntk.plans import TILES
 
 CODINGS = ("one_hot", "sign")
 log = logging.getLogger(__name__)
@@ -60,17 +64,41 @@ def store_folder(work: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
+def exact_accuracy(context: Context, plan: KernelPlan, fit: Fit) -> dict[str, Any]:
+    """The accuracy of a planned kernel.
+
+    Where the workflow computed its matrices tile by tile they are taken as they are, after their checksums and those
+    of the images have been compared; a damaged tile is computed again.
+    """
+    images = select(context.dataset, plan.images, context.seed)
+    kernel = named_kernel(plan.kernel, threads=context.threads)
+    with store_folder(context.work) as work:
+        record = work / plan.name
+        if plan.name in context.grams:
+            store = context.grams[plan.name]
+            return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=store.tile, store=store.folder)
+        return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=TILES[plan.kernel["pooling"]])
+
+
 def accuracy_of(
-    kernel: Kernel, settings: Mapping[str, Any], images: Selection, fit: Fit, *, folder: Path, tile: int
+    kernel: Kernel,
+    settings: Mapping[str, Any],
+    images: Selection,
+    fit: Fit,
+    *,
+    folder: Path,
+    tile: int,
+    store: Path | None = None,
 ) -> dict[str, Any]:
     """Percent of the test images that kernel regression gets right, with what was found on the way.
 
     Matrices lie in `folder` while they are needed; afterwards only a small record stays, from which a job that was
-    killed later goes on.
+    killed later goes on. Matrices in a `store` of their own are kept.
     """
+    where = store or folder
     # the seal tells a record of these images and settings from one of others
-    train = Gram.create(folder / "train", images.x_train, kernel=settings, tile=tile)
-    test = Gram.create(folder / "test", images.x_test, images.x_train, kernel=settings, tile=tile)
+    train = Gram.create(where / "train", images.x_train, kernel=settings, tile=tile)
+    test = Gram.create(where / "test", images.x_test, images.x_train, kernel=settings, tile=tile)
     seal = [train.identity, test.identity, repr(fit)]
     record_file = folder / "accuracy.json"
     if record_file.is_file():
@@ -90,7 +118,8 @@ def accuracy_of(
         "residual": regression.predictor.residual,
     }
     write_json(record_file, {"seal": seal, "found": found})
-    for store in (train, test):
-        shutil.rmtree(store.folder / "tiles", ignore_errors=True)
+    if store is None:
+        for gram in (train, test):
+            shutil.rmtree(gram.folder / "tiles", ignore_errors=True)
     log.info("%s: %.2f %% of %d test images", dict(settings), found["value"], len(right))
     return found

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from tangentbench.datasets.dataset import Inputs
+from tangentbench.datasets.images import ImageChoice, Selection, select
 from tangentbench.datasets.scaling import normed
 from tangentbench.errors import UnknownName
 from tangentbench.kernels.cntk import cntk
@@ -20,7 +21,6 @@ from tangentbench.kernels.fully_connected import ntk
 from tangentbench.kernels.gradient_features import GradientKernel
 from tangentbench.models.tangent_scaled import WideArchitecture, WideNets
 from tangentbench.registry import Context, study
-from tangentbench.studies.cntk.images import Selection, select
 from tangentbench.training.examples import Examples
 from tangentbench.training.loop import Recipe, train
 
@@ -107,16 +107,8 @@ def image_shape(images: Selection) -> tuple[int, int, int]:
 
 def prepared(context: Context, side: int, inputs: str, *, train: int, test: int) -> Selection:
     """A few images, averaged down to `side`, standardised and then of norm one where the theorems want it."""
-    chosen = select(
-        context.dataset,
-        train=train,
-        test=test,
-        side=side,
-        pixels="standardised",
-        subset="random",
-        subset_number=0,
-        seed=context.seed,
-    )
+    choice = ImageChoice(train, test, side, pixels="standardised", subset="random")
+    chosen = select(context.dataset, choice, context.seed)
     if inputs != "unit_norm":
         return chosen
     return replace(chosen, x_train=normed(chosen.x_train), x_test=normed(chosen.x_test))

@@ -12,11 +12,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from tangentbench.datasets.images import Selection
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.kernels.cntk import cntk
 from tangentbench.models.tangent_scaled import WideArchitecture, WideNets
 from tangentbench.studies.cntk.accuracy import Fit
-from tangentbench.studies.cntk.images import Selection
 from tangentbench.training.examples import Examples
 from tangentbench.training.loop import Recipe, train
 from tangentbench.training.progress_file import ProgressFile

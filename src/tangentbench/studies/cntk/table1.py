@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 from tqdm import tqdm
 
-from tangentbench.kernels.architecture import Pooling
+from tangentbench.datasets.images import select
 from tangentbench.registry import Context, study
-from tangentbench.studies.cntk.accuracy import Fit, accuracy_of, store_folder
+from tangentbench.studies.cntk.accuracy import Fit, exact_accuracy
 from tangentbench.studies.cntk.cells import parse_cells
-from tangentbench.studies.cntk.exact import ExactKernel
-from tangentbench.studies.cntk.images import Selection, select
 from tangentbench.studies.cntk.networks import Search, network_accuracies
-
-
-@dataclass(frozen=True)
-class Column:
-    pooling: Pooling
-    finite: bool = False
-
-
-COLUMNS = {
-    "cnn_v": Column("flatten", finite=True),
-    "cnn_gap": Column("gap", finite=True),
-    "cntk_v": Column("flatten"),
-    "cntk_v_2k": Column("flatten"),
-    "cntk_gap": Column("gap"),
-    "cntk_gap_2k": Column("gap"),
-}
+from tangentbench.studies.cntk.plans import NETWORK_COLUMNS, TABLE1, Convolutional, table1_plans, vanilla_plans
 
 
 @study("cntk_table1")
@@ -67,52 +50,29 @@ def networks_and_kernels(
     """
     fit = Fit(ridge, label_offset)
     search = Search(cnn_channels, cnn_steps, cnn_kappas, cnn_epochs, cnn_batch_size, cnn_loss, cnn_runs, cnn_chosen_on)
-    trains = {"flatten": vanilla_trains_first_and_last, "gap": gap_trains_first_and_last}
-
-    def images_of(name: str, number: int = 0) -> Selection:
-        return select(
-            context.dataset,
-            train=train_images[name],
-            test=test_images[name],
-            side=image_side,
-            pixels=pixels,
-            subset=subset,
-            subset_number=number,
-            seed=context.seed,
-        )
-
+    common = Convolutional(
+        filter_size, image_side, pixels, subset, vanilla_trains_first_and_last, gap_trains_first_and_last
+    )
+    numbers = {"train_images": train_images, "test_images": test_images, "subsets": subsets}
     rows: list[dict[str, Any]] = []
-    for name, depth in tqdm(parse_cells(cells, COLUMNS), desc="Table 1", disable=None):
-        column = COLUMNS[name]
-        train_first_last = trains[column.pooling]
-        if column.finite:
+    for name, depth in tqdm(parse_cells(cells, TABLE1), desc="Table 1", disable=None):
+        if name in NETWORK_COLUMNS:
             found = network_accuracies(
                 name,
                 depth,
                 filter_size,
-                train_first_last,
-                images_of(name),
+                common.trains_first_last(NETWORK_COLUMNS[name]),
+                select(context.dataset, common.images(train_images[name], test_images[name]), context.seed),
                 fit,
                 search,
                 seed=context.seed,
                 work=context.work,
             )
         else:
-            exact = ExactKernel(column.pooling, depth, filter_size, train_first_last, context.threads)
-            found = [
-                {"seed": number, **exact_accuracy(context, name, exact, images_of(name, number), fit, number)}
-                for number in range(subsets.get(name, 1))
-            ]
+            plans = table1_plans(cells=[f"{name} {depth}"], **numbers, **asdict(common))
+            found = [{"seed": plan.images.subset_number, **exact_accuracy(context, plan, fit)} for plan in plans]
         rows += [{"column": name, "depth": depth, **row} for row in found]
     return pd.DataFrame(rows)
-
-
-def exact_accuracy(
-    context: Context, name: str, exact: ExactKernel, images: Selection, fit: Fit, number: int
-) -> dict[str, Any]:
-    with store_folder(context.work) as work:
-        folder = work / f"{name}-depth{exact.depth}-subset{number}"
-        return accuracy_of(exact.kernel(), exact.settings, images, fit, folder=folder, tile=exact.tile)
 
 
 @study("cntk_vanilla_full")
@@ -131,19 +91,12 @@ def vanilla_kernel_on_all_images(
     test_images: int,
 ) -> pd.DataFrame:
     """The column CNTK-V of Table 1 alone, a job a depth."""
-    images = select(
-        context.dataset,
-        train=train_images,
-        test=test_images,
-        side=image_side,
-        pixels=pixels,
-        subset=subset,
-        subset_number=0,
-        seed=context.seed,
-    )
+    common = Convolutional(filter_size, image_side, pixels, subset, vanilla_trains_first_and_last)
+    plans = vanilla_plans(depths=depths, train_images=train_images, test_images=test_images, **asdict(common))
     fit = Fit(ridge, label_offset)
-    rows = []
-    for depth in tqdm(depths, desc="CNTK-V", disable=None):
-        exact = ExactKernel("flatten", depth, filter_size, vanilla_trains_first_and_last, context.threads)
-        rows.append({"column": "cntk_v", "depth": depth, **exact_accuracy(context, "cntk_v", exact, images, fit, 0)})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        [
+            {"column": plan.group, "depth": plan.kernel["depth"], **exact_accuracy(context, plan, fit)}
+            for plan in tqdm(plans, desc="CNTK-V", disable=None)
+        ]
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,19 +10,16 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from tangentbench.datasets.images import Selection, select
 from tangentbench.errors import UnknownName
-from tangentbench.kernels.architecture import Pooling
 from tangentbench.kernels.gradient_features import GradientKernel
 from tangentbench.models.tangent_scaled import WideArchitecture, WideNets
 from tangentbench.registry import Context, study
-from tangentbench.studies.cntk.accuracy import Fit, accuracy_of, store_folder
+from tangentbench.studies.cntk.accuracy import Fit, accuracy_of, exact_accuracy, store_folder
 from tangentbench.studies.cntk.cells import parse_cells
-from tangentbench.studies.cntk.exact import ExactKernel
-from tangentbench.studies.cntk.images import Selection, select
+from tangentbench.studies.cntk.plans import POOLINGS, SIZES, TABLE2, Convolutional, table2_plans
 
 RANDOM_FEATURES = {"rf_v": "cnn_v", "rf_gap": "cnn_gap"}
-EXACT: dict[str, Pooling] = {"cntk_v": "flatten", "cntk_gap": "gap"}
-COLUMNS = (*RANDOM_FEATURES, *EXACT)
 FEATURES_OF = ("trained_layers", "all_layers")
 LARGEST_TILE = 512
 TABLE = ("column", "depth", "seed", "quantity", "images", "value", "train_images", "test_images", "jitter", "residual")
@@ -59,27 +56,13 @@ def exact_against_random_features(
     if features_of not in FEATURES_OF:
         raise UnknownName("kind of features", features_of, FEATURES_OF)
     fit = Fit(ridge, label_offset, label_coding)
+    common = Convolutional(
+        filter_size, image_side, pixels, subset, vanilla_trains_first_and_last, gap_trains_first_and_last
+    )
     rows: list[dict[str, Any]] = []
-    for column, depth in tqdm(parse_cells(cells, COLUMNS), desc="Table 2", disable=None):
-        kind = "gap" if column.endswith("gap") else "vanilla"
-        trains = gap_trains_first_and_last if kind == "gap" else vanilla_trains_first_and_last
-
-        def images_of(size: str, kind: str = kind) -> Selection:
-            return select(
-                context.dataset,
-                train=train_images[kind][size],
-                test=test_images[kind],
-                side=image_side,
-                pixels=pixels,
-                subset=subset,
-                subset_number=0,
-                seed=context.seed,
-            )
-
-        if column in EXACT:
-            exact = ExactKernel(EXACT[column], depth, filter_size, trains, context.threads)
-            found = exact_rows(context, exact, images_of, train_images[kind], fit)
-        else:
+    for column, depth in tqdm(parse_cells(cells, TABLE2), desc="Table 2", disable=None):
+        kind = SIZES[POOLINGS[column]]
+        if column in RANDOM_FEATURES:
             colours = context.dataset.input_shape[2]
             architecture = WideArchitecture(
                 RANDOM_FEATURES[column],
@@ -87,28 +70,21 @@ def exact_against_random_features(
                 channels,
                 (image_side, image_side, colours),
                 filter_size=filter_size,
-                train_first_last=trains or features_of == "all_layers",
+                train_first_last=common.trains_first_last(POOLINGS[column]) or features_of == "all_layers",
             )
-            found = random_feature_rows(context, architecture, draws, images_of("compared"), fit, feature_gib)
+            images = common.images(train_images[kind]["compared"], test_images[kind])
+            selection = select(context.dataset, images, context.seed)
+            found = random_feature_rows(context, architecture, draws, selection, fit, feature_gib)
+        else:
+            plans = table2_plans(
+                cells=[f"{column} {depth}"], train_images=train_images, test_images=test_images, **asdict(common)
+            )
+            exact = {plan.images.train: exact_accuracy(context, plan, fit) for plan in plans}
+            found = [
+                {**exact[count], "quantity": "accuracy", "images": size} for size, count in train_images[kind].items()
+            ]
         rows += [{"column": column, "depth": depth, **row} for row in found]
     return pd.DataFrame(rows, columns=TABLE).astype({"seed": "Int64"})
-
-
-def exact_rows(
-    context: Context, exact: ExactKernel, images_of: Callable[[str], Selection], sizes: Mapping[str, int], fit: Fit
-) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for size, count in sizes.items():
-        known = [row for row in rows if row["train_images"] == count]
-        found = known[0] if known else exact_accuracy(context, exact, images_of(size), fit)
-        rows.append({**found, "quantity": "accuracy", "images": size})
-    return rows
-
-
-def exact_accuracy(context: Context, exact: ExactKernel, images: Selection, fit: Fit) -> dict[str, Any]:
-    with store_folder(context.work) as work:
-        folder = work / f"{exact.pooling}-depth{exact.depth}-{len(images.y_train)}"
-        return accuracy_of(exact.kernel(), exact.settings, images, fit, folder=folder, tile=exact.tile)
 
 
 def random_feature_rows(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
-import torch
 from torch import Tensor
 
 from tangentbench.datasets import Dataset
@@ -16,7 +16,7 @@ from tangentbench.models.gated import FROZEN, RELU, Gating, decoupled
 from tangentbench.registry import Context, study
 from tangentbench.studies.npk.images import split
 from tangentbench.studies.npk.modes import Laboratory, Run, accuracy_rows
-from tangentbench.training.examples import Examples
+from tangentbench.training.examples import held_out
 from tangentbench.training.loop import Recipe, Trained
 from tangentbench.training.optimisers import Optimiser
 
@@ -25,8 +25,8 @@ ROWS = tuple(
 )
 FROZEN_COLUMNS = ("frnpf_ii", "frnpf_di", "flnpf")
 COLUMNS = (*FROZEN_COLUMNS, "dnpfl", "relu")
-CHOSEN_ON = {"test": "test best", "validation": "validation last"}
-"""The accuracy that picks the SGD step: the paper's best test epoch, or the last epoch on held-out training images."""
+PRINTED, VALIDATED = "test best", "validation best"
+"""The accuracy that picks the SGD step, the epoch and the gates: on test images as printed, or on held-out ones."""
 PAIRS = (("frnpf_ii", "frnpf_di"), ("dnpfl", "frnpf"), ("flnpf", "frnpf"), ("relu", "flnpf"))
 CHECKPOINTS = ("best_test", "last")
 
@@ -50,8 +50,7 @@ def accuracies(
     soft_gate_height: float,
     batch_size: int,
     sgd_steps: Sequence[float],
-    sgd_step_chosen_on: str,
-    validation_images: int,
+    validation_images: Mapping[str, int],
     adam_step_cnn: float,
     adam_step_fc: float,
     flnpf_checkpoint: str,
@@ -67,20 +66,16 @@ def accuracies(
     `epochs` trained. `tried best test accuracy` stands for every SGD step that was tried. `advantage` is the difference
     of the best test accuracies of two columns, named "first over second"; "frnpf" is the mean of both its columns.
 
-    `runs` and `epochs` are given apart for `fc` and `conv` rows, image counts for each data set.
+    `runs` and `epochs` are given apart for `fc` and `conv` rows, image counts for each data set. Where
+    `validation_images` names a data set, its rows are trained a second time without that many training images, which
+    then choose the SGD step, the epoch and the gates of FLNPF: `validated test accuracy`, chosen by no test image.
     """
     for names, known, kind in ((rows, ROWS, "row of Table 2"), (columns, COLUMNS, "column of Table 2")):
         for name in names:
             if name not in known:
                 raise UnknownName(kind, name, known)
-    if sgd_step_chosen_on not in CHOSEN_ON:
-        raise UnknownName("way to choose the SGD step", sgd_step_chosen_on, CHOSEN_ON)
     if flnpf_checkpoint not in CHECKPOINTS:
         raise UnknownName("checkpoint for FLNPF", flnpf_checkpoint, CHECKPOINTS)
-    if sgd_step_chosen_on == "validation" and not validation_images:
-        raise TangentbenchError(
-            "npk_table2: choosing the SGD step on a validation split needs validation_images above 0"
-        )
     frames = []
     for row in rows:
         kind, optimiser = row.split("_")
@@ -99,8 +94,6 @@ def accuracies(
         )
         name = dataset.name
         examples, test = split(dataset, train_images.get(name), test_images.get(name), context.seed)
-        examples, held_out = hold_out(examples, validation_images, context.seed)
-        evaluate = {"test": test} | ({"validation": held_out} if held_out else {})
         family = "fc" if kind == "fc" else "conv"
         recipe = Recipe(
             epochs[family],
@@ -109,56 +102,82 @@ def accuracies(
             stop_at_train_accuracy=stop_at_train_accuracy,
             diverging="stop",
         )
-        laboratory = Laboratory(context, architecture, recipe, examples, evaluate, row, initialisation)
         steps = list(sgd_steps) if optimiser == "sgd" else [adam_step_fc if kind == "fc" else adam_step_cnn]
         soft = decoupled(soft_gate_beta, soft_gate_height)
-        table = one_row(laboratory, columns, steps, runs[family], soft, CHOSEN_ON[sgd_step_chosen_on], flnpf_checkpoint)
-        frames.append(table.assign(row=row))
+        trials = Trials(columns, steps, runs[family], soft, flnpf_checkpoint)
+        laboratory = Laboratory(context, architecture, recipe, examples, {"test": test}, row, initialisation)
+        frames.append(printed_protocol(trials.train(laboratory, PRINTED)).assign(row=row))
+        if held := validation_images.get(name, 0):
+            kept, validation = held_out(examples, held, context.seed)
+            sets = {"validation": validation, "test": test}
+            apart = replace(laboratory, examples=kept, evaluate=sets, name=f"{row}-validated")
+            frames.append(validated_protocol(trials.train(apart, VALIDATED)).assign(row=row))
     return pd.concat(frames, ignore_index=True)
 
 
-def one_row(
-    laboratory: Laboratory,
-    columns: Sequence[str],
-    steps: Sequence[float],
-    runs: int,
-    soft: Gating,
-    chosen_on: str,
-    checkpoint: str,
-) -> pd.DataFrame:
-    """All columns of one row: the ReLU networks first, because FLNPF takes their gates."""
+@dataclass(frozen=True)
+class Trials:
+    """The trainings of one row of the table."""
 
-    def trials(*names: str) -> list[Run]:
-        return [
-            Run(seed, step, column) for column in names if column in columns for step in steps for seed in range(runs)
-        ]
+    columns: Sequence[str]
+    steps: Sequence[float]
+    runs: int
+    soft: Gating
+    checkpoint: str
 
-    batches: list[tuple[list[Run], Trained]] = []
-    learnt: dict[tuple[int, str], Tensor] = {}
-    if "relu" in columns or "flnpf" in columns:
-        relu = laboratory.train_all(RELU, [Run(seed, step, "relu") for step in steps for seed in range(runs)], "relu")
-        best_step = chosen_steps(accuracy_rows(relu), chosen_on)["relu"]
-        for batch, result in relu:
-            rows = result.best if checkpoint == "best_test" else result.last
-            learnt |= {(run.seed, "flnpf"): rows[slot] for slot, run in enumerate(batch) if run.step_size == best_step}
-        batches += relu
-    batches += laboratory.train_all(FROZEN, trials(*FROZEN_COLUMNS), "frozen", learnt)
-    batches += laboratory.train_all(soft, trials("dnpfl"), "dnpfl")
-    table = accuracy_rows(batches)
-    table = table[table["column"].isin(columns)]
-    best = table["column"].map(chosen_steps(table, chosen_on))
-    kept = table[table["step_size"] == best]
+    def of(self, *names: str) -> list[Run]:
+        wanted = [name for name in names if name in self.columns]
+        return [Run(seed, step, column) for column in wanted for step in self.steps for seed in range(self.runs)]
+
+    def train(self, laboratory: Laboratory, chosen_on: str) -> pd.DataFrame:
+        """`accuracy_rows` of all columns and steps: the ReLU networks first, because FLNPF takes their gates.
+
+        Those come from the step best by `chosen_on`, and with the checkpoint `best_test` from the epoch best on the set
+        that the laboratory evaluates first.
+        """
+        batches: list[tuple[list[Run], Trained]] = []
+        learnt: dict[tuple[int, str], Tensor] = {}
+        if "relu" in self.columns or "flnpf" in self.columns:
+            every = [Run(seed, step, "relu") for step in self.steps for seed in range(self.runs)]
+            relu = laboratory.train_all(RELU, every, "relu")
+            best_step = chosen_steps(accuracy_rows(relu), chosen_on)["relu"]
+            for batch, result in relu:
+                rows = result.best if self.checkpoint == "best_test" else result.last
+                best = [slot for slot, run in enumerate(batch) if run.step_size == best_step]
+                learnt |= {(batch[slot].seed, "flnpf"): rows[slot] for slot in best}
+            batches += relu
+        batches += laboratory.train_all(FROZEN, self.of(*FROZEN_COLUMNS), "frozen", learnt)
+        batches += laboratory.train_all(self.soft, self.of("dnpfl"), "dnpfl")
+        table = accuracy_rows(batches)
+        return table[table["column"].isin(self.columns)]
+
+
+KEYS = ["column", "seed", "step_size"]
+
+
+def at_chosen_step(table: pd.DataFrame, chosen_on: str) -> pd.DataFrame:
+    return table[table["step_size"] == table["column"].map(chosen_steps(table, chosen_on))]
+
+
+def printed_protocol(table: pd.DataFrame) -> pd.DataFrame:
+    """Step and epoch best on the test images, with the last epoch beside it."""
+    kept = at_chosen_step(table, PRINTED)
     quantities = {
         "best test accuracy": kept["test best"],
         "last test accuracy": kept["test last"],
         "train accuracy": kept["train last"],
         "epochs": kept["epochs"],
     }
-    keys = ["column", "seed", "step_size"]
-    frames = [kept[keys].assign(quantity=name, value=values) for name, values in quantities.items()]
-    frames.append(table[keys].assign(quantity="tried best test accuracy", value=table["test best"]))
+    frames = [kept[KEYS].assign(quantity=name, value=values) for name, values in quantities.items()]
+    frames.append(table[KEYS].assign(quantity="tried best test accuracy", value=table["test best"]))
     frames.append(advantages(kept))
     return pd.concat(frames, ignore_index=True)
+
+
+def validated_protocol(table: pd.DataFrame) -> pd.DataFrame:
+    """Step and epoch best on the held-out images."""
+    kept = at_chosen_step(table, VALIDATED)
+    return kept[KEYS].assign(quantity="validated test accuracy", value=kept["test at best validation"])
 
 
 def advantages(kept: pd.DataFrame) -> pd.DataFrame:
@@ -214,15 +233,4 @@ def architecture_of(
         stride=stride,
         padding=padding,
         biases=biases,
-    )
-
-
-def hold_out(examples: Examples, count: int, seed: int) -> tuple[Examples, Examples | None]:
-    """Training examples without `count` random ones, and these."""
-    if not count:
-        return examples, None
-    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed))
-    held, kept = order[:count], order[count:].sort().values
-    return Examples(examples.inputs[kept], examples.labels[kept]), Examples(
-        examples.inputs[held], examples.labels[held]
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tangentbench.kernels.npk import label_fit, neural_path_kernel
+from tangentbench.kernels.path_kernel import label_fit, neural_path_kernel
 from tangentbench.models.architecture import fully_connected
 from tangentbench.models.gated import RELU, GatedNets, build
 from tangentbench.registry import Context, study

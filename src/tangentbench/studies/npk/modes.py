@@ -95,7 +95,10 @@ class Laboratory:
 
 
 def accuracy_rows(batches: Sequence[tuple[list[Run], Trained]]) -> pd.DataFrame:
-    """A row a run: column, seed, step_size, epochs, and for `train` and each evaluated set best and last accuracy."""
+    """A row a run: column, seed, step_size, epochs, and for `train` and each evaluated set best and last accuracy.
+
+    Where a set `validation` was evaluated, `test at best validation` is the test accuracy of the epoch best on it.
+    """
     rows: list[dict[str, Any]] = []
     for batch, result in batches:
         sets = [name.removesuffix("_accuracy") for name in result.history.columns if name.endswith("_accuracy")]
@@ -104,5 +107,13 @@ def accuracy_rows(batches: Sequence[tuple[list[Run], Trained]]) -> pd.DataFrame:
             row: dict[str, Any] = {"column": run.column, "seed": run.seed, "step_size": run.step_size}
             for name, table in tables.items():
                 row |= {f"{name} best": table["best"][number], f"{name} last": table["last"][number]}
+            if "validation" in tables:
+                row["test at best validation"] = chosen_epoch(result.history, number, "validation", "test")
             rows.append(row | {"epochs": tables["test"]["epochs"][number]})
     return pd.DataFrame(rows)
+
+
+def chosen_epoch(history: pd.DataFrame, run: int, by: str, of: str) -> float:
+    """The accuracy on the set `of`, in percent, after the first epoch at which the run is best on the set `by`."""
+    own = history[history["run"] == run].sort_values("epoch")
+    return 100.0 * float(own.loc[own[f"{by}_accuracy"].idxmax(), f"{of}_accuracy"])

@@ -17,6 +17,9 @@ from tangentbench.studies.npk.modes import Laboratory, Run, accuracy_rows
 from tangentbench.training.loop import Recipe
 from tangentbench.training.optimisers import Optimiser
 
+EXACT_COLUMNS = ("cntk_gap", "cntk_gap_2k")
+"""Columns of cntk_table1 that the line of the exact kernel may come from, best first."""
+
 
 @study("npk_fig3a")
 def gates_of_stages(
@@ -39,7 +42,8 @@ def gates_of_stages(
     """`best test accuracy` and `last test accuracy` in percent, a run a `seed`, for each `network`.
 
     `FLNPF` has its `stage` (from 1) and `epoch`, the one its gates were taken at; `ReLU` is the network the gates come
-    from, trained to the last stage; `FRNPF` has random gates equal to its initial weights (DI).
+    from, trained to the last stage; `FRNPF` has random gates equal to its initial weights (DI). `CNTK` is the exact
+    kernel of cntk_table1 at its best depth, with the number of its training `images`.
     """
     if architecture not in ("gconv", "vconv"):
         raise UnknownName("architecture", architecture, ("gconv", "vconv"))
@@ -71,4 +75,16 @@ def gates_of_stages(
         named[keys].assign(quantity=f"{which} test accuracy", value=named[f"test {which}"])
         for which in ("best", "last")
     ]
-    return pd.concat(frames, ignore_index=True).astype({"stage": "Int64", "epoch": "Int64"})
+    exact = exact_kernel(context.tables["cntk_table1"])
+    frames += [exact.assign(quantity=f"{which} test accuracy") for which in ("best", "last")]
+    return pd.concat(frames, ignore_index=True).astype({"stage": "Int64", "epoch": "Int64", "images": "Int64"})
+
+
+def exact_kernel(table: pd.DataFrame) -> pd.DataFrame:
+    """A row a subset of the best depth of CNTK-GAP in the table of cntk_table1; empty where it has none."""
+    for column in EXACT_COLUMNS:
+        found = table[table["column"] == column]
+        if len(found):
+            best = found[found["depth"] == found.groupby("depth")["value"].mean().idxmax()]
+            return best[["seed", "value"]].assign(network="CNTK", images=best["train_images"])
+    return pd.DataFrame(columns=["seed", "value", "network", "images"])

@@ -12,7 +12,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from tangentbench.errors import UnknownName
-from tangentbench.kernels.npk import neural_path_kernel, value_tangent_kernel
+from tangentbench.kernels.path_kernel import neural_path_kernel, value_tangent_kernel
 from tangentbench.models.initialisation import random_signs, stream
 from tangentbench.registry import Context, study
 from tangentbench.studies.npk.images import some_images

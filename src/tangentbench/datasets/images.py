@@ -23,6 +23,37 @@ class UnfitImages(TangentbenchError):
     """Numbers of images that a data set cannot give."""
 
 
+@dataclass(frozen=True)
+class ImageChoice:
+    """How many images to train and to test on, and how they are prepared.
+
+    side: images are averaged down to it.
+    pixels: `standardised` gives each channel mean 0 and variance 1 over all of the data set's training images, also
+        where only some of them are chosen; `unit_interval` leaves them in [0, 1].
+    subset: `balanced` takes as many of each class, `random` any.
+    subset_number: another one gives other training images.
+    """
+
+    train: int
+    test: int
+    side: int
+    pixels: str
+    subset: str
+    subset_number: int = 0
+
+    def __post_init__(self) -> None:
+        if self.pixels not in PIXELS:
+            raise UnknownName("way to prepare pixels", self.pixels, PIXELS)
+        if self.subset not in SUBSETS:
+            raise UnknownName("kind of subset", self.subset, SUBSETS)
+
+    @property
+    def slug(self) -> str:
+        """The choice as a piece of a path."""
+        counts = f"train{self.train}-test{self.test}-side{self.side}"
+        return f"{counts}-{self.pixels}-{self.subset}{self.subset_number}"
+
+
 @dataclass(frozen=True, eq=False)
 class Selection:
     """Images (n, height, width, channels) to train on and to test on, with their labels (n,)."""
@@ -34,39 +65,29 @@ class Selection:
     classes: int
 
 
-def select(
-    dataset: Dataset, *, train: int, test: int, side: int, pixels: str, subset: str, subset_number: int, seed: int
-) -> Selection:
-    """Random images for training, others for each `subset_number`, and for testing, the same for all.
-
-    side: images are averaged down to it.
-    pixels: `standardised` gives each channel mean 0 and variance 1 over all of the data set's training images, also
-        where only some of them are selected; `unit_interval` leaves them in [0, 1].
-    subset: `balanced` takes as many of each class, `random` any.
-    """
-    if pixels not in PIXELS:
-        raise UnknownName("way to prepare pixels", pixels, PIXELS)
-    kept_train = chosen(dataset, "train", train, subset, np.random.default_rng([seed, TRAIN, subset_number]))
-    kept_test = chosen(dataset, "test", test, subset, np.random.default_rng([seed, TEST]))
+def select(dataset: Dataset, choice: ImageChoice, seed: int) -> Selection:
+    """The chosen images: for training others for each `subset_number`, for testing the same for all."""
+    kept_train = chosen(
+        dataset, "train", choice.train, choice.subset, np.random.default_rng([seed, TRAIN, choice.subset_number])
+    )
+    kept_test = chosen(dataset, "test", choice.test, choice.subset, np.random.default_rng([seed, TEST]))
     x_train, x_test = dataset.x_train[kept_train], dataset.x_test[kept_test]
-    if pixels == "standardised":
+    if choice.pixels == "standardised":
         mean, spread = channel_moments(dataset.x_train)
         x_train, x_test = (x_train - mean) / spread, (x_test - mean) / spread
-    x_train, x_test = averaged_down(x_train, side), averaged_down(x_test, side)
+    x_train, x_test = averaged_down(x_train, choice.side), averaged_down(x_test, choice.side)
     y_train, y_test = (y.astype(np.int64) for y in (dataset.y_train[kept_train], dataset.y_test[kept_test]))
     return Selection(x_train, y_train, x_test, y_test, len(dataset.classes))
 
 
 def chosen(dataset: Dataset, split: str, count: int, subset: str, rng: np.random.Generator) -> NDArray[np.intp]:
     labels = dataset.y_train if split == "train" else dataset.y_test
-    if count == len(labels):
+    if count == len(labels) or (count == 0 and split == "test"):
         return np.arange(count)
     if not 0 < count < len(labels):
         raise UnfitImages(f"{count} {split} images asked for and {dataset.name} has {len(labels)}: ask for fewer")
     if subset == "random":
         return np.sort(rng.permutation(len(labels))[:count])
-    if subset != "balanced":
-        raise UnknownName("kind of subset", subset, SUBSETS)
     classes = len(dataset.classes)
     if count % classes:
         raise UnfitImages(f"{count} {split} images are not as many of each of {classes} classes: take a multiple")

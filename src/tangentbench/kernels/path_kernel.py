@@ -31,12 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from tangentbench.models.architecture import Architecture, Conv, Dense, Flatten
+from tangentbench.models.one_output import gram
 from tangentbench.theory.paths import Paths
-
-
-def gram(rows: Tensor) -> Tensor:
-    """Inner products of the rows: (..., n, w) to (..., n, n)."""
-    return rows @ rows.mT
 
 
 def path_overlap(gates: Sequence[Tensor]) -> Tensor:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tangentbench.kernels.empirical import empirical_ntk, gated_ntk
-from tangentbench.kernels.npk import (
+from tangentbench.kernels.path_kernel import (
     convolutional_path_kernel,
     label_fit,
     neural_path_kernel,

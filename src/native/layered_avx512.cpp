@@ -1,0 +1,4 @@
+#define TANGENTBENCH_AVX512
+#include "layered.hpp"
+
+extern const LayeredSet layered_avx512 = layered_set("avx512");

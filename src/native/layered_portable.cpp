@@ -1,0 +1,3 @@
+#include "layered.hpp"
+
+extern const LayeredSet layered_portable = layered_set("portable");

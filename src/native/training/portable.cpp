@@ -1,0 +1,3 @@
+#include "training_set.hpp"
+
+extern const TrainingSet portable_training = training_set("portable");

@@ -1,0 +1,1 @@
+"""Pictures of the study of L2-regularised features."""

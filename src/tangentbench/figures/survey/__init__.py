@@ -1,0 +1,1 @@
+"""Pictures of the survey of the cost of kernel regression."""

@@ -1,0 +1,1 @@
+"""Features of networks with an L2 penalty."""

@@ -1,0 +1,140 @@
+"""envs/*.yaml: in step with the lock, and enough for the rules that use them."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+from packaging.utils import canonicalize_name
+from small_project import Project
+
+from tangentbench.fingerprint import WIRING, closure, runtime_nodes, source_of
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
+FAMILIES = sorted(file.stem for file in (ROOT / "envs").glob("*.yaml"))
+ROOMS = {
+    "data": ["tangentbench.datasets"],
+    "measure": ["tangentbench.studies", "tangentbench.datasets.store", "tangentbench.report.provenance"],
+    "figures": ["tangentbench.figures", "tangentbench.tables"],
+    "report": ["tangentbench.claims", "tangentbench.report.gallery", "tangentbench.report.verdicts"],
+}
+"""The parts of the package that a family's jobs import."""
+
+ONLY_THESE = '''
+"""Refuses to import what is installed but not in the environment under test."""
+import importlib.abc, sys
+from importlib.metadata import packages_distributions
+
+ALLOWED = {allowed!r}
+OWNERS = {{name: {{owner.lower().replace("_", "-").replace(".", "-") for owner in owners}}
+          for name, owners in packages_distributions().items()}}
+
+class OnlyThese(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top in OWNERS and not OWNERS[top] & ALLOWED and top not in ("tangentbench", "pip"):
+            raise ModuleNotFoundError(f"{{top}} is not in the environment", name=top)
+        return None
+
+sys.meta_path.insert(0, OnlyThese())
+'''
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("environments", ROOT / "tools" / "environments.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def packages_of(family: str) -> set[str]:
+    """Canonical names of what an environment holds, with what its script adds."""
+    text = yaml.safe_load((ROOT / "envs" / f"{family}.yaml").read_text(encoding="utf-8"))
+    pins = next(entry["pip"] for entry in text["dependencies"] if isinstance(entry, dict))
+    script = ROOT / "envs" / f"{family}.post-deploy.sh"
+    added = re.findall(r"^pip install --no-deps (\S+)$", script.read_text(), re.MULTILINE) if script.exists() else []
+    return {str(canonicalize_name(pin.split("==")[0])) for pin in [*pins, *added]}
+
+
+def test_files_are_what_the_lock_gives(generator: ModuleType) -> None:
+    wanted = generator.environments()
+    there = {file for file in (ROOT / "envs").iterdir() if file.suffix in (".yaml", ".sh")}
+    assert there == set(wanted)
+    for file, text in wanted.items():
+        assert file.read_text(encoding="utf-8") == text, f"{file.name} is out of step: run `make envs`"
+
+
+def test_every_rule_names_an_environment_that_is_there() -> None:
+    named = {name for file in RULES for name in re.findall(r"envs/(\w+)\.yaml", file.read_text(encoding="utf-8"))}
+    assert named == set(FAMILIES) == set(ROOMS)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_environment_holds_what_its_rooms_import(family: str) -> None:
+    owners = packages_distributions()
+    missing = {}
+    for module in modules_of(family):
+        for name in third_party(module):
+            found = {str(canonicalize_name(owner)) for owner in owners.get(name, [name])}
+            if not found & packages_of(family):
+                missing[name] = module
+    assert not missing
+
+
+def modules_of(family: str) -> set[str]:
+    below = set()
+    for room in ROOMS[family]:
+        folders = [room] + [f"{room}.{one.name}" for one in room_folder(room).glob("[a-z]*") if one.is_dir()]
+        below |= {module for folder in folders for module in closure(folder)}
+    return below - WIRING
+
+
+def room_folder(room: str) -> Path:
+    return ROOT.joinpath("src", *room.split("."))
+
+
+def third_party(module: str) -> set[str]:
+    source = source_of(module)
+    assert source is not None
+    names = set()
+    for node in runtime_nodes(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names.add(node.module.partition(".")[0])
+    return {name for name in names if name not in sys.stdlib_module_names and name != "tangentbench"}
+
+
+@pytest.mark.pipeline
+@pytest.mark.parametrize(
+    "family, calls",
+    [
+        ("data", ["dataset mnist5k"]),
+        ("measure", ["measure mine_fig1 widths=64 --scale quick", "table mine_fig1 --scale quick"]),
+        ("figures", ["figure mine_fig1 --scale quick"]),
+        ("report", ["claims mine --scale quick", "gallery --scale quick"]),
+    ],
+)
+def test_jobs_run_with_nothing_else(family: str, calls: list[str], built_project: Project, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(ONLY_THESE.format(allowed=packages_of(family)), encoding="utf-8")
+    for call in calls:
+        done = subprocess.run(
+            [sys.executable, "-m", "tangentbench.jobs", *call.split()],
+            cwd=built_project.root,
+            env={**built_project.environment, "PATH": "/usr/bin:/bin", "PYTHONPATH": f"{tmp_path}:src"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr

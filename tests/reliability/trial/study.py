@@ -1,0 +1,68 @@
+"""A training and a Gram matrix that take a few seconds, mostly asleep, and note every step they begin."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from tangentbench.kernels import Gram, ntk
+from tangentbench.models.architecture import fully_connected
+from tangentbench.models.gated import RELU, build
+from tangentbench.registry import Context, study
+from tangentbench.training.examples import Examples
+from tangentbench.training.loop import Probe, Recipe, train
+from tangentbench.training.progress_file import ProgressFile
+
+STEPS = Path("steps.log")
+HOLD = Path("hold")
+"""While this file is there, work stands still."""
+
+
+def note(step: str, pause: float) -> None:
+    with STEPS.open("a") as stream:
+        stream.write(f"{step}\n")
+    time.sleep(pause)
+    while HOLD.exists():
+        time.sleep(0.02)
+
+
+@study("trial_training")
+def training(context: Context, *, epochs: int, runs: int, width: int, pause: float) -> pd.DataFrame:
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(context.seed)
+    labels = torch.arange(60) % 3
+    examples = Examples(torch.randn(60, 5, generator=generator) + labels[:, None], labels)
+    numbers = list(range(runs))
+
+    def sleepy(nets, active, epoch):
+        note(f"epoch {epoch}", pause)
+        return []
+
+    trained = train(
+        build(fully_connected((5,), width, 3, 3), RELU, numbers, context.seed),
+        examples,
+        Recipe(epochs=epochs),
+        runs=numbers,
+        step_sizes=[0.05] * runs,
+        seed=context.seed,
+        label="trial",
+        evaluate={"test": examples},
+        probes=[Probe(sleepy, epochs=frozenset(range(1, epochs + 1)))],
+        progress=ProgressFile(context.work / "training.npz", key=f"trial {context.seed}", every_seconds=0.0),
+    )
+    return trained.history
+
+
+@study("trial_gram")
+def gram(context: Context, *, inputs: int, tile: int, depth: int, pause: float) -> pd.DataFrame:
+    def kernel(x1, x2):
+        note("tile", pause)
+        return ntk(x1, x2, depth=depth)
+
+    points = context.dataset.x_train[:inputs]
+    matrix = Gram.create(context.work / "gram", points, kernel={"name": "ntk", "depth": depth}, tile=tile)
+    matrix.compute(kernel, progress=False)
+    values = np.linalg.eigvalsh(matrix.to_array().astype(np.float64))
+    return pd.DataFrame({"index": np.arange(len(values)), "eigenvalue": values})

@@ -1,0 +1,280 @@
+"""The trainings of Figures 1, 3, 4, 5, 7 and 8 on tiny networks: rows, choice of steps, sharing, claims, pictures."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from tangentbench.catalogue import load_catalogue
+from tangentbench.claims import FAILED, HELD, decide
+from tangentbench.config import SCALES
+from tangentbench.datasets import prepare
+from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.paths import Paths, find_root
+from tangentbench.registry import Context, figure_function, study_function
+from tangentbench.studies.conditioning import trainings
+from tangentbench.studies.conditioning.accuracy import RUN_QUANTITIES, accuracies, of_run
+from tangentbench.studies.conditioning.plan import Course, Shape, architecture, parsed, record
+from tangentbench.studies.conditioning.trainings import epochs_to_reach, run_bytes
+from tangentbench.training.optimisers import StepDecay, StepDrops
+
+PATHS = Paths(find_root())
+FIGURES = tuple(f"conditioning_fig{number}" for number in (1, 3, 4, 5, 7, 8))
+COURSE = {
+    "epochs": 3,
+    "batch_size": 20,
+    "optimiser": "sgd",
+    "momentum": 0.9,
+    "weight_decay": 0.0,
+    "step_drop": 0.1,
+    "step_drop_every_epochs": 2,
+}
+TINY = {
+    "steps": {"fc_2": {"norm_relu": 0.02, "batch_norm": 0.05}},
+    "shape": {"fc_width": 8, "resnet_channels": 2, "fc_initialisation": "fan_in", "skip_scale": 0.7},
+    "course": COURSE,
+    "drop_epochs": {},
+    "images": {"train": 60, "test": 30, "probe": 10, "side": 8},
+    "step_choice": {"how": "validation", "grid": {"fc": [0.001, 0.05], "resnet": [0.01]}, "epochs": 1, "held_out": 20},
+    "runs": 2,
+    "augmentation": False,
+    "probe_absolute": False,
+    "train_level": 15.0,
+}
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    return load_catalogue(PATHS)
+
+
+@pytest.fixture(scope="module")
+def photographs():
+    return prepare("photographs", PATHS, None, 0, False)
+
+
+@pytest.fixture(scope="module")
+def context(photographs):
+    return Context(seed=0, datasets={"photographs": photographs})
+
+
+def table_of(context, networks, normalisations, **changes):
+    return accuracies(context, networks=networks, normalisations=normalisations, **{**TINY, **changes})
+
+
+@pytest.fixture(scope="module")
+def table(context):
+    return table_of(context, ["fc_2"], ["norm_relu", "batch_norm"])
+
+
+def test_every_run_has_its_curves_and_the_dot_product_before_training(table):
+    for quantity, epochs in {
+        "train accuracy": [1, 2, 3],
+        "test accuracy": [1, 2, 3],
+        "train loss": [1, 2, 3],
+        "mean dot product": [0, 1, 2, 3],
+    }.items():
+        rows = table[table["quantity"] == quantity]
+        for _, own in rows.groupby(["normalisation", "seed"]):
+            assert own["epoch"].tolist() == epochs
+        assert rows.groupby(["normalisation", "seed"]).ngroups == 4
+    dots = table[table["quantity"] == "mean dot product"]["value"]
+    assert dots.between(-1, 1).all()
+
+
+def test_the_step_is_the_best_of_the_grid_on_held_out_images_and_recorded(table):
+    for normalisation in ("norm_relu", "batch_norm"):
+        own = table[table["normalisation"] == normalisation]
+        tried = own[own["quantity"] == "validation accuracy"]
+        assert sorted(tried["step_size"]) == [0.001, 0.05]
+        (chosen,) = tried[tried["chosen"].eq(True)]["step_size"]
+        assert chosen == tried.loc[tried["value"].astype(float).idxmax(), "step_size"]
+        assert (own[own["seed"].notna()]["step_size"] == chosen).all()
+
+
+def test_printed_steps_are_taken_as_they_are(context):
+    table = table_of(context, ["fc_2"], ["norm_relu"], step_choice={"how": "printed"})
+    assert set(table["step_size"]) == {0.02} and "validation accuracy" not in set(table["quantity"])
+    with pytest.raises(UnknownName, match="selu"):
+        table_of(context, ["fc_2"], ["selu"], step_choice={"how": "printed"})
+    with pytest.raises(UnknownName, match="fc_3"):
+        table_of(context, ["fc_3"], ["norm_relu"], step_choice={"how": "printed"})
+
+
+def test_the_same_seed_gives_the_same_table(context, table):
+    pd.testing.assert_frame_equal(table_of(context, ["fc_2"], ["norm_relu", "batch_norm"]), table)
+
+
+def test_a_training_another_table_holds_is_not_trained_again(context, table, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(trainings, "train", refuse)
+    lender = Context(seed=0, datasets=context.datasets, tables={"other": table})
+    again = table_of(lender, ["fc_2"], ["batch_norm"], train_level=99.0)
+    own = table[table["normalisation"] == "batch_norm"]
+    curves = ~own["quantity"].isin(RUN_QUANTITIES)
+    lent = again[~again["quantity"].isin(RUN_QUANTITIES)]
+    pd.testing.assert_frame_equal(lent.reset_index(drop=True), own[curves].reset_index(drop=True))
+    assert (again[again["quantity"] == "epochs to level"]["value"] == COURSE["epochs"] + 1).all()
+    for change in ({"course": {**COURSE, "batch_size": 30}}, {"runs": 1}, {"augmentation": True}):
+        with pytest.raises(AssertionError, match="trained again"):
+            table_of(lender, ["fc_2"], ["batch_norm"], **change)
+
+
+def test_augmentation_changes_the_training_and_nothing_else(context, table):
+    changed = table_of(context, ["fc_2"], ["norm_relu"], augmentation=True)
+    again = table_of(context, ["fc_2"], ["norm_relu"], augmentation=True)
+    pd.testing.assert_frame_equal(changed, again)
+
+    def curve(of, quantity, epoch):
+        rows = of[(of["normalisation"] == "norm_relu") & (of["quantity"] == quantity) & (of["epoch"] == epoch)]
+        return rows["value"].to_numpy(dtype=float)
+
+    np.testing.assert_array_equal(curve(changed, "mean dot product", 0), curve(table, "mean dot product", 0))
+    assert (curve(changed, "train loss", 1) != curve(table, "train loss", 1)).all()
+
+
+@pytest.mark.parametrize("normalisation", ["fixup", "norm_relu", "layer_norm"])
+def test_resnets_train(context, normalisation):
+    table = table_of(context, ["resnet_8"], [normalisation], augmentation=True, runs=1)
+    assert np.isfinite(table[table["epoch"].notna()]["value"].astype(float)).all()
+
+
+def test_a_killed_training_goes_on_from_its_file(context, table, tmp_path):
+    working = Context(seed=0, datasets=context.datasets, work=tmp_path)
+    first = table_of(working, ["fc_2"], ["norm_relu"])
+    assert list(tmp_path.glob("*.npz"))
+    pd.testing.assert_frame_equal(table_of(working, ["fc_2"], ["norm_relu"]), first)
+    own = table[table["normalisation"] == "norm_relu"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(first, own, check_dtype=False)
+
+
+def test_numbers_of_a_run():
+    curves = pd.DataFrame(
+        {
+            "train accuracy": [np.nan, 20.0, 40.0, 60.0],
+            "test accuracy": [np.nan, 15.0, 45.0, 40.0],
+            "mean dot product": [0.9, 0.8, 0.3, 0.5],
+        },
+        index=[0, 1, 2, 3],
+    )
+    values = of_run(curves, train_level=50.0, chance=10.0)
+    assert tuple(values) == RUN_QUANTITIES
+    assert values["last test accuracy"] == 40.0 and values["best test accuracy"] == 45.0
+    assert values["last train accuracy"] == 60.0 and values["epochs to level"] == pytest.approx(2.5)
+    assert values["rank correlation"] == pytest.approx(-1.0)
+    assert np.isnan(of_run(curves.assign(**{"test accuracy": 10.0}), 50.0, 10.0)["rank correlation"])
+
+
+@pytest.mark.parametrize(("level", "expected"), [(15.0, 0.5), (20.0, 1.0), (30.0, 1.5), (50.0, 3.0), (10.0, 0.0)])
+def test_epochs_until_a_level(level, expected):
+    assert epochs_to_reach(np.array([20.0, 40.0]), level, chance=10.0) == pytest.approx(expected)
+
+
+def test_memory_of_a_run_counts_parameters_and_activations():
+    wide = architecture("fc_32", "norm_relu", Shape(fc_width=3000), (3, 32, 32), 10)
+    parameters = 3072 * 3000 + 31 * 3000**2 + 32 * 3000 + 3000 * 10 + 10
+    assert run_bytes(wide, 0) == 6 * 4 * parameters
+    narrow = architecture("resnet_32", "norm_relu", Shape(resnet_channels=16), (3, 32, 32), 10)
+    assert run_bytes(narrow, 128) > 10 * run_bytes(narrow, 0)
+
+
+def test_a_shortened_course_drops_at_the_same_shares():
+    course = Course(**{**COURSE, "epochs": 30, "step_drop_every_epochs": 10})
+    assert course.recipe().schedule == StepDecay(10, 0.1)
+    assert course.shortened(6).recipe().schedule == StepDecay(2, 0.1)
+    assert course.recipe([100, 150]).schedule == StepDrops((100, 150), 0.1)
+
+
+def test_drops_fall_after_their_epochs():
+    drops = StepDrops((2, 3), 0.5)
+    assert [drops(epoch) for epoch in (1, 2, 3, 4, 5)] == [1.0, 1.0, 0.5, 0.25, 0.25]
+
+
+def test_skip_connections_are_scaled_only_without_normalisation():
+    shape = Shape(resnet_channels=4, skip_scale=0.7)
+    scales = {
+        name: architecture("resnet_8", name, shape, (3, 8, 8), 10).skip_scale
+        for name in ("batch_norm", "layer_norm", "fixup", "norm_relu", "selu")
+    }
+    assert scales == {"batch_norm": 1.0, "layer_norm": 1.0, "fixup": 1.0, "norm_relu": 0.7, "selu": 0.7}
+
+
+def test_mistakes_are_named(context):
+    assert parsed("resnet_110") == ("resnet", 110)
+    with pytest.raises(UnknownName, match="vgg_16"):
+        parsed("vgg_16")
+    with pytest.raises(UnknownName, match="widht"):
+        record(Shape, {"widht": 3}, "shape")
+    with pytest.raises(TangentbenchError, match="epochs"):
+        record(Course, {"batch_size": 3}, "course")
+    with pytest.raises(UnknownName, match="guess"):
+        table_of(context, ["fc_2"], ["selu"], step_choice={"how": "guess"})
+    with pytest.raises(TangentbenchError, match="held_out"):
+        table_of(context, ["fc_2"], ["selu"], step_choice={"how": "validation"})
+    with pytest.raises(UnknownName, match="group_norm"):
+        table_of(context, ["fc_2"], ["group_norm"])
+
+
+def made_up(artifact, scale, ahead):
+    """A table in which `ahead` says how many points (and, for epochs, how much longer) each normalisation gets."""
+    settings = artifact.settings_at(scale)
+    rows = []
+    for network in settings["networks"]:
+        for normalisation in settings["normalisations"]:
+            points = ahead.get(normalisation, 0.0)
+            for seed in range(3):
+                values = {
+                    "last test accuracy": 60.0 + points + 0.1 * seed,
+                    "epochs to level": 10.0 - points + 0.1 * seed,
+                    "rank correlation": -0.9 + 0.01 * seed,
+                    "mean dot product": 0.5 - 0.1 * points,
+                }
+                about = {"network": network, "normalisation": normalisation, "seed": seed, "epoch": 0}
+                rows += [{**about, "quantity": name, "value": value} for name, value in values.items()]
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_claims_can_hold_and_can_fail(catalogue, name):
+    artifact = catalogue.working_artifact(name)
+    good = made_up(artifact, "paper", {"norm_relu": 0.5})
+    bad = made_up(artifact, "paper", {"norm_relu": -5.0})
+    for claim in artifact.claims:
+        assert decide(claim, artifact, "paper", good).state == HELD, claim.name
+        if "correlation" not in claim.name:
+            assert decide(claim, artifact, "paper", bad).state == FAILED, claim.name
+        else:
+            reverse = good.assign(value=-good["value"])
+            assert decide(claim, artifact, "paper", reverse).state == FAILED, claim.name
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_claims_can_be_measured_at_their_own_scale(catalogue, name):
+    artifact = catalogue.working_artifact(name)
+    for claim in artifact.claims:
+        for scale in SCALES[SCALES.index(claim.scale) :]:
+            decide(claim, artifact, scale, made_up(artifact, scale, {}))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_pictures_have_a_line_for_every_normalisation(catalogue, table, name):
+    artifact = catalogue.working_artifact(name)
+    fig = figure_function(artifact)(table, artifact)
+    assert isinstance(fig, Figure)
+    for axis in fig.axes:
+        assert len(axis.lines) == (1 if name == "conditioning_fig1" else 2)
+    assert study_function(artifact) is accuracies
+
+
+def test_figures_share_their_trainings_below_the_papers_scale(catalogue):
+    """Figure 1 lends from Figures 3 and 4; at the paper's scale steps differ, and nothing is waited for."""
+    first = catalogue.working_artifact("conditioning_fig1")
+    for scale in ("quick", "cpu"):
+        for lender, network in zip(first.uses_at(scale), first.settings_at(scale)["networks"], strict=True):
+            mine, other = first.settings_at(scale), catalogue.working_artifact(lender).settings_at(scale)
+            assert network in other["networks"]
+            for key in ("shape", "course", "images", "step_choice", "runs", "augmentation", "probe_absolute"):
+                assert mine[key] == other[key]
+    assert first.uses_at("paper") == ()

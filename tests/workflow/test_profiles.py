@@ -1,0 +1,47 @@
+"""The rules and the profiles fit together: read as text, nothing runs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from small_project import ROOT
+
+RULES = {
+    match["name"]: match["body"]
+    for file in sorted((ROOT / "workflow/rules").glob("*.smk"))
+    for match in re.finditer(r"^rule (?P<name>\w+):\n(?P<body>(?:    .*\n|\n)+)", file.read_text("utf-8"), re.MULTILINE)
+}
+SLURM = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text("utf-8"))
+
+
+def test_rules_are_found() -> None:
+    assert {"dataset", "measure", "table", "figure", "claims", "gallery", "gram_tile"} <= set(RULES)
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_rule_that_uses_threads_asks_for_them(name: str) -> None:
+    body = RULES[name]
+    assert ("{threads}" in body) == ("\n    threads:" in body)
+
+
+@pytest.mark.parametrize("name", ["measure", "gram_tile", "gram_certificate"])
+def test_long_work_asks_for_its_estimate(name: str) -> None:
+    for resource in ("mem_mb=wiring.", "runtime=wiring."):
+        assert resource in RULES[name]
+
+
+def test_groups_name_rules() -> None:
+    assert {entry.partition("=")[0] for entry in SLURM["groups"]} <= set(RULES)
+    overridden = [
+        rule for rule in ("measure", "gram_tile") if rule in {entry.split("=")[0] for entry in SLURM["groups"]}
+    ]
+    assert not overridden, "their groups depend on the estimate, which stands in the rule"
+
+
+def test_small_work_is_grouped() -> None:
+    assert {entry.partition("=")[0] for entry in SLURM["group-components"]} == {"small_part", "small_tile"}
+    wiring = (ROOT / "src/tangentbench/wiring.py").read_text("utf-8")
+    for name in ("small_part", "small_tile"):
+        assert f'"{name}"' in wiring

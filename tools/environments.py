@@ -1,0 +1,99 @@
+"""Write envs/*.yaml, the conda environments of `snakemake --sdm conda`, from requirements.lock: one a family of rules.
+
+A family names the packages it imports; their dependencies follow from the installed packages' own metadata, and every
+version from the lock. The suite itself is not in them: jobs import it from the checkout (workflow/rules/common.smk).
+
+neural-tangents declares TensorFlow, which nothing here uses, and a conda file cannot say `--no-deps`; Snakemake runs
+the script beside the file for it once the environment is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements.lock"
+FOLDER = ROOT / "envs"
+PYTHON = "3.11"
+WITHOUT_DEPENDENCIES = "neural-tangents"
+
+EVERY_JOB = ("click", "jsonschema", "numpy", "pyyaml")
+TABLES = ("pandas", "psutil", "pyarrow")
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "data": ("mlxtend", "pillow", "requests", "scikit-image", "scikit-learn", "scipy", "tqdm"),
+    "measure": (
+        *("frozendict", "jax", "jaxlib", "mpmath", "neural-tangents", "scikit-image", "scikit-learn", "scipy"),
+        *("requests", "threadpoolctl", "torch", "tqdm", *TABLES),
+    ),
+    "figures": ("matplotlib", "scipy", "seaborn", *TABLES),
+    "report": ("jinja2", "scipy", *TABLES),
+}
+
+
+def environments() -> dict[Path, str]:
+    """Every generated file with its text."""
+    pins = locked()
+    files: dict[Path, str] = {}
+    for family, packages in FAMILIES.items():
+        names = closure([*EVERY_JOB, *packages], pins)
+        files[FOLDER / f"{family}.yaml"] = conda_file(family, (pins[name] for name in sorted(names)))
+        if WITHOUT_DEPENDENCIES in packages:
+            files[FOLDER / f"{family}.post-deploy.sh"] = post_deploy(pins[WITHOUT_DEPENDENCIES])
+    return files
+
+
+def locked() -> dict[str, str]:
+    """Canonical name to `name==version`."""
+    lines = [line for line in LOCK.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    return {canonicalize_name(line.split("==")[0]): line for line in lines}
+
+
+def closure(packages: Iterable[str], pins: dict[str, str]) -> set[str]:
+    """The packages and all they need; what is not in the lock (CUDA libraries, optional extras) is left to pip."""
+    found: set[str] = set()
+    waiting = [canonicalize_name(name) for name in packages if name != WITHOUT_DEPENDENCIES]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in pins:
+            continue
+        found.add(name)
+        needed = (Requirement(text) for text in requires(name) or [])
+        waiting += [canonicalize_name(one.name) for one in needed if one.marker is None or one.marker.evaluate()]
+    return found
+
+
+def conda_file(family: str, pins: Iterable[str]) -> str:
+    head = [
+        f"# For `snakemake --sdm conda` and rules/{family}.smk; written by `make envs` from requirements.lock.",
+        f"name: tangentbench-{family}",
+        "channels:",
+        "  - conda-forge",
+        "  - nodefaults",
+        "dependencies:",
+        f"  - python={PYTHON}",
+        "  - pip=25",
+        "  - pip:",
+    ]
+    return "\n".join([*head, *(f"      - {pin}" for pin in pins)]) + "\n"
+
+
+def post_deploy(pin: str) -> str:
+    why = "# Run by Snakemake once the environment is made: this package declares TensorFlow, which nothing here uses."
+    return f"{why}\npip install --no-deps {pin}\n"
+
+
+def main() -> None:
+    wanted = environments()
+    for file in {*FOLDER.glob("*.yaml"), *FOLDER.glob("*.sh")} - set(wanted):
+        file.unlink()
+    for file, text in wanted.items():
+        file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+# A Gram matrix, tile by tile: images prepared once, an empty store, a job for each tile, a certificate over all of them.
+# Tiles are named by the plan, so Snakemake knows them before anything runs; any process on any machine may compute any.
+
+
+rule gram_inputs:
+    input:
+        lambda wildcards: wiring.gram_dataset(wildcards.inputs, wildcards.scale),
+    output:
+        train="results/{scale}/gram_inputs/{inputs}/train.npy",
+        test="results/{scale}/gram_inputs/{inputs}/test.npy",
+    log:
+        "logs/{scale}/gram_inputs/{inputs}.log",
+    conda:
+        "../../envs/measure.yaml"
+    params:
+        code=wiring.module_code("tangentbench.datasets.images"),
+        seed=wiring.settings["seed"],
+    shell:
+        "python -m tangentbench.jobs gram_inputs {wildcards.inputs}"
+        " --scale {wildcards.scale} --seed {params.seed} --log {log}"
+
+
+rule gram_store:
+    input:
+        lambda wildcards: wiring.gram_inputs(
+            wildcards.gram, wildcards.kernel, wildcards.scale
+        ),
+    output:
+        "results/{scale}/grams/{gram}/{kernel}/{matrix}/gram.json",
+    log:
+        "logs/{scale}/grams/{gram}/{kernel}/{matrix}/store.log",
+    conda:
+        "../../envs/measure.yaml"
+    params:
+        kernel=lambda wildcards: wiring.gram_kernel(
+            wildcards.gram, wildcards.kernel, wildcards.scale
+        ),
+    shell:
+        "python -m tangentbench.jobs gram_store {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
+        " --scale {wildcards.scale} --log {log}"
+
+
+rule gram_tile:
+    input:
+        images=lambda wildcards: wiring.gram_inputs(
+            wildcards.gram, wildcards.kernel, wildcards.scale
+        ),
+        store="results/{scale}/grams/{gram}/{kernel}/{matrix}/gram.json",
+    output:
+        "results/{scale}/grams/{gram}/{kernel}/{matrix}/tiles/{tile}.npy",
+    log:
+        "logs/{scale}/grams/{gram}/{kernel}/{matrix}/{tile}.log",
+    group:
+        wiring.tile_group
+    conda:
+        "../../envs/measure.yaml"
+    threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
+    resources:
+        mem_mb=wiring.tile_memory,
+        runtime=wiring.tile_minutes,
+    params:
+        code=wiring.module_code("tangentbench.kernels.named"),
+    shell:
+        "python -m tangentbench.jobs gram_tile {wildcards.gram} {wildcards.kernel} {wildcards.matrix} {wildcards.tile}"
+        " --scale {wildcards.scale} --threads {threads} --log {log}"
+
+
+rule gram_certificate:
+    input:
+        images=lambda wildcards: wiring.gram_inputs(
+            wildcards.gram, wildcards.kernel, wildcards.scale
+        ),
+        tiles=lambda wildcards: wiring.tiles(
+            wildcards.gram, wildcards.kernel, wildcards.matrix, wildcards.scale
+        ),
+    output:
+        "results/{scale}/grams/{gram}/{kernel}/{matrix}/certificate.json",
+    log:
+        "logs/{scale}/grams/{gram}/{kernel}/{matrix}/certificate.log",
+    conda:
+        "../../envs/measure.yaml"
+    threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
+    resources:
+        mem_mb=wiring.certificate_memory,
+        runtime=wiring.certificate_minutes,
+    params:
+        code=wiring.module_code("tangentbench.kernels.certificate"),
+    shell:
+        "python -m tangentbench.jobs gram_certificate {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
+        " --scale {wildcards.scale} --threads {threads} --log {log}"
