@@ -29,6 +29,7 @@ SEED, RUNS, SIZES = 5, [0, 1, 2], [0.05, 0.05, 0.1]
 def plain_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fused updates exist for CPU and CUDA, not for this device; the same formulas serve without them."""
 
+    lazy_device()
     descend = loop.Session.descend
 
     def computed(*arguments: Any) -> Any:
