@@ -12,7 +12,7 @@ struct Network {
     bool train_last;      // add K^(L) to the result
     int rescale_every;    // the planes grow by filter^2 a layer; every so many layers they are
     double rescale;       // multiplied by this power of two, and the variances with them
-    double doubtful;      // an angle of the last layer whose sine is less, over pi, is doubtful
+    double doubtful = 0;  // an angle of the last layer whose sine is less, over pi, is doubtful
 };
 
 template <class Scalar>

@@ -47,9 +47,9 @@ def loss_against_width(
     penalties: Mapping[str, Sequence[float]],
     trials: Mapping[str, int],
     adam_step: float,
-    adam_steps: int,
+    adam_steps: Mapping[str, int],
     descent_step: float,
-    descent_steps: int,
+    descent_steps: Mapping[str, int],
     bias_amount: float,
     plateau_tolerance: float,
     other_tolerances: Sequence[float],
@@ -86,7 +86,7 @@ def loss_against_width(
             bias=bias_amount,
             loss=LOSS_OF[name],
         )
-        stages = [Stage("adam", adam_step, adam_steps), Stage("descent", descent_step, descent_steps)]
+        stages = [Stage("adam", adam_step, adam_steps[name]), Stage("descent", descent_step, descent_steps[name])]
         key = repr((context.seed, members, stages, images[name], hidden_layers, bias_amount))
         history = train_in_stages(
             nets,
