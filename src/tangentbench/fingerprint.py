@@ -22,8 +22,12 @@ from tangentbench.files import write_json
 
 PACKAGE = "tangentbench"
 PACKAGE_FOLDER = Path(__file__).resolve().parent
-NATIVE_MODULE = f"{PACKAGE}.kernels.native"
 NATIVE_FOLDER = PACKAGE_FOLDER.parent / "native"
+NATIVE_SOURCES = {
+    f"{PACKAGE}.kernels.native": ("*.[ch]pp",),
+    f"{PACKAGE}.training.compiled": ("training/*.[ch]pp", "simd.hpp", "parallel.hpp"),
+}
+"""The C++ sources behind each module that loads a compiled core."""
 MEMORY = PACKAGE_FOLDER / "__pycache__" / f"fingerprints-{sys.version_info.major}.{sys.version_info.minor}.json"
 """Facts by the sum of the source text, so that Snakemake's start does not parse the whole package again."""
 WIRING = frozenset(
@@ -49,8 +53,8 @@ def fingerprint(module: str) -> str:
     digest = hashlib.sha256()
     for name in sorted(closure(module)):
         digest.update(f"{name}:{facts_of(name).body};".encode())
-        if name == NATIVE_MODULE:
-            for source in sorted(NATIVE_FOLDER.glob("**/*.[ch]pp")):
+        for pattern in NATIVE_SOURCES.get(name, ()):
+            for source in sorted(NATIVE_FOLDER.glob(pattern)):
                 digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 

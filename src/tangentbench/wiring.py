@@ -142,7 +142,7 @@ class Wiring:
         return self.part_needs(wildcards).minutes
 
     def part_gpus(self, wildcards: Any) -> int:
-        return self.part_needs(wildcards).gpus
+        return 0 if self.settings["device"] == "cpu" else self.part_needs(wildcards).gpus
 
     def part_group(self, wildcards: Any) -> str:
         """Small parts share a submission; not those of artifacts that wait for each other's tables."""

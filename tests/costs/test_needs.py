@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -115,3 +116,13 @@ def test_artifacts_that_wait_for_each_other_share_no_submission(wiring: Wiring) 
         if artifact.uses or artifact.name in used:
             part = next(iter(artifact.parts_at("quick")))
             assert wiring.part_group(SimpleNamespace(artifact=artifact.name, scale="quick", part=part)) == "part"
+
+
+def test_no_gpu_is_asked_for_where_none_is_wanted(wiring: Wiring) -> None:
+    one = next(
+        found
+        for artifact in wiring.catalogue.working
+        for part in artifact.parts_at("paper")
+        if wiring.part_gpus(found := SimpleNamespace(artifact=artifact.name, scale="paper", part=part))
+    )
+    assert replace(wiring, settings={**wiring.settings, "device": "cpu"}).part_gpus(one) == 0

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import quad
+from scipy.stats import spearmanr
 
 from tangentbench.errors import UnknownName
-from tangentbench.models.weight_laws import LAWS, draw_weights, truncated_gaussian, weight_law
+from tangentbench.models.weight_laws import LAWS, coupled, draw_weights, truncated_gaussian, weight_law
 
 every_law = pytest.mark.parametrize("name", LAWS)
 
@@ -67,3 +68,13 @@ def test_truncation_keeps_inside():
 def test_unknown_law_is_named():
     with pytest.raises(UnknownName, match="weight law 'lapalce': did you mean laplace"):
         weight_law("lapalce")
+
+
+def test_coupled_laws_are_large_together_and_still_themselves():
+    drawn = {
+        name: draw_weights(coupled(LAWS[name]), (20_000,), torch.Generator().manual_seed(3)).double().numpy()
+        for name in ("gaussian", "exponential")
+    }
+    assert spearmanr(drawn["gaussian"], drawn["exponential"]).statistic > 1 - 1e-9
+    assert drawn["exponential"].min() >= -1
+    assert drawn["exponential"].var() == pytest.approx(1, abs=0.06)

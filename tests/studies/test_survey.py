@@ -79,7 +79,7 @@ def by_side() -> pd.DataFrame:
         batch_size=1,
         sides={"torch": [4, 8, 12], "finite": [4, 8, 12]},
         train_images=6,
-        test_images=3,
+        test_images={"torch": 3, "finite": 3},
         extrapolate_to_side=224,
         extrapolate_to_images=12,
     )

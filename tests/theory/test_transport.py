@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
-from tangentbench.theory.transport import disjoint_parts, wasserstein
+from tangentbench.theory.transport import disjoint_parts, gap_along_the_others, wasserstein
 
 
 def test_distance_is_scipys():
@@ -26,3 +26,10 @@ def test_samples_of_different_sizes_are_refused():
 
 def test_parts_do_not_overlap():
     assert [np.arange(10)[part].tolist() for part in disjoint_parts(10, 4)] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_gaps_have_the_sign_of_the_others():
+    assert gap_along_the_others(np.array([-2.0, -1.0, -3.0])).tolist() == [2, 1, 3]
+    noise = gap_along_the_others(np.random.default_rng(0).normal(size=(4000, 6)))
+    assert noise.mean() == pytest.approx(0, abs=0.03)
+    assert np.abs(noise).mean() > 0.7

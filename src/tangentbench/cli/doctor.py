@@ -93,7 +93,15 @@ def compute(device: str) -> dict[str, Any]:
         "CNTK backend": cntk_backend(),
         "torch threads": torch.get_num_threads(),
         "native core": native_core(),
+        "training core": training_core(),
     }
+
+
+def training_core() -> str:
+    from tangentbench.training.compiled import chosen_instruction_set
+
+    chosen = chosen_instruction_set()
+    return f"instruction_set {chosen}" if chosen else "not built: fully connected networks train with autograd"
 
 
 def cntk_backend() -> str:

@@ -15,7 +15,6 @@ GIB = 2**30
 DATASET_GIB = 0.75
 CHANNELS = 3
 CLASSES = {"binary_cross_entropy": 1, "cross_entropy": 10}
-COMPILED_LAYERS = {"neural_tangents": 1.0}
 TORCH_SLOWER = 40.0
 """Operations of the torch recursion take so many times longer than the native core's."""
 JAX_GIB = 1.5
@@ -132,7 +131,7 @@ def against_side(
     batch_size: int,
     sides: Mapping[str, Sequence[int]],
     train_images: int,
-    test_images: int,
+    test_images: Mapping[str, int],
     finite_gib: float,
     **_: object,
 ) -> Work:
@@ -150,7 +149,7 @@ def against_side(
                     backend,
                     side=side,
                     train=train_images,
-                    test=test_images,
+                    test=test_images[backend],
                     batch=batch_size,
                     outputs=outputs,
                     gib=finite_gib,

@@ -95,7 +95,8 @@ class PenalisedNets:
     def outputs(self, inputs: Tensor) -> Tensor:
         """Z_L of every member, (M, N, k)."""
         # one split, not a slice a group: the gradient of a slice is a matrix of zeros as large as the whole
-        parts = (self.first @ inputs.T).split([group.rows.stop - group.rows.start for group in self.groups])
+        sizes = [group.rows.stop - group.rows.start for group in self.groups]
+        parts = torch.split(self.first @ inputs.T, sizes)
         together = [group.outputs(part, self.bias) for group, part in zip(self.groups, parts, strict=True)]
         return torch.cat(together).mT
 

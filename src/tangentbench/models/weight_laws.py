@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from tangentbench.errors import UnknownName
 TRUNCATION_SIGMAS = 2.0
 """Where A.13 cuts the Gaussian, in its standard deviations."""
 GAUSSIAN = "gaussian"
+UNIFORM_MARGIN = 2.0**-53
+"""Uniform numbers keep this far from 0 and 1, where quantiles are infinite."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,17 @@ def weight_law(name: str) -> WeightLaw:
     if name not in LAWS:
         raise UnknownName("weight law", name, LAWS)
     return LAWS[name]
+
+
+def coupled(law: WeightLaw) -> WeightLaw:
+    """The law drawn as quantiles of uniform numbers: from one stream, weights of two laws are large together."""
+
+    def fill(out: Tensor, generator: torch.Generator) -> Tensor:
+        uniforms = torch.rand(out.shape, generator=generator, dtype=torch.float64)
+        inside = uniforms.clamp_(UNIFORM_MARGIN, 1 - UNIFORM_MARGIN).numpy()
+        return out.copy_(torch.from_numpy(np.asarray(law.quantile(inside))))
+
+    return replace(law, fill=fill)
 
 
 def draw_weights(law: WeightLaw, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

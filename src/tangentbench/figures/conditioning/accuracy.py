@@ -22,6 +22,8 @@ NORMALISATIONS = {
 ARCHITECTURES = {"fc": "fully connected, depth {}", "resnet": "ResNet-{}"}
 PANELS = ("train accuracy", "test accuracy")
 EPOCH = "epoch"
+SMALLEST_SCALE = 0.01
+"""Dot products below this are drawn as the nothing they are."""
 
 
 @figure("conditioning_fig3")
@@ -37,8 +39,9 @@ def accuracies(table: pd.DataFrame, artifact: Artifact) -> Figure:
         for axis, quantity in zip(row, PANELS, strict=True):
             draw_accuracies(axis, of(table, network=network, quantity=quantity))
             axis.set_title(f"{title_of(network)}: {quantity}")
-            axis.set_xlabel(EPOCH)
         row[0].set_ylabel("accuracy (%)")
+    for axis in axes[-1]:
+        axis.set_xlabel(EPOCH)
     names = list(dict.fromkeys(table["normalisation"]))
     handles = [
         Line2D([], [], color=NORMALISATIONS[name][1], label=f"{NORMALISATIONS[name][0]}, {steps_of(table, name)}")
@@ -87,11 +90,11 @@ def accuracy_and_correlation(table: pd.DataFrame, artifact: Artifact) -> Figure:
             axis.set_ylim(0.0, 1.08 * highest[network])
             right = axis.twinx()
             mean_and_range(right, of(own, quantity="mean dot product"), EPOCH, colour=ORANGE, label=None)
-            right.set_ylim(min(0.0, of(own, quantity="mean dot product")["value"].min()), 1.04)
+            dots = of(own, quantity="mean dot product")["value"]
+            right.set_ylim(min(0.0, 1.1 * dots.min()), 1.1 * max(dots.max(), SMALLEST_SCALE))
             right.grid(False)
             right.spines["right"].set_visible(True)
             axis.set_title(f"{title_of(network)},\n{NORMALISATIONS[name][0]}", fontsize=10)
-            axis.set_xlabel(EPOCH)
             sides = (axis, right)
             for one, colour in zip(sides, (BLUE, ORANGE), strict=True):
                 one.tick_params(axis="y", colors=colour)
@@ -99,6 +102,8 @@ def accuracy_and_correlation(table: pd.DataFrame, artifact: Artifact) -> Figure:
                 axis.set_ylabel("test accuracy (%)", color=BLUE)
             if column == len(names) - 1:
                 right.set_ylabel("mean normalised dot product", color=ORANGE)
+    for axis in axes[-1]:
+        axis.set_xlabel(EPOCH)
     handles = [
         Line2D([], [], color=BLUE, label="test accuracy (left)"),
         Line2D([], [], color=ORANGE, label="mean normalised dot product of test representations (right)"),

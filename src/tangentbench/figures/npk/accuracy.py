@@ -51,7 +51,7 @@ def accuracies(table: pd.DataFrame, artifact: Artifact) -> Figure:
         ),
         Line2D([], [], color=PAPER, marker="_", markersize=12, linestyle="none", label="the paper, on the whole data"),
     ]
-    legend_outside(fig, where="below", handles=handles)
+    legend_outside(fig, where="below", handles=handles, columns=2)
     return fig
 
 
@@ -65,7 +65,8 @@ def draw_row(axis: Axes, table: pd.DataFrame, colours: dict[str, str]) -> None:
         axis.annotate(f"{best.mean():.1f}", (place, best.mean()), xytext=(6, 2), textcoords="offset points", fontsize=8)
         axis.plot(place, of(table, column=column, quantity=LAST)["value"].mean(), color=colour, marker="x")
         validated = of(table, column=column, quantity=VALIDATED)["value"]
-        axis.plot(place - 0.18, validated.mean(), color=colour, marker="D", markersize=4, markerfacecolor="none")
+        if len(validated):
+            axis.plot(place - 0.18, validated.mean(), color=colour, marker="D", markersize=4, markerfacecolor="none")
     axis.set_xlim(-0.5, len(COLUMNS) - 0.25)
 
 

@@ -31,9 +31,11 @@ SERIES = {
     ("nngp", "torch"): ("NNGP, our recursion in torch", ORANGE, "s"),
     ("empirical_ntk", "finite"): ("finite network", GREEN, "^"),
 }
+SHORT = {"neural_tangents": "neural-tangents", "native": "native core", "torch": "torch", "finite": "finite network"}
+SECONDS_A_DAY = 86400.0
 TITLES = {"gram": "Gram matrix", "integration": "integration", "inference": "inference"}
-ROOM = 3.0
-"""Factor kept free beyond the outermost points of a logarithmic axis."""
+APART = {"images": 1.3, "side": 1.04}
+"""Factor between the ends of the power laws' lines."""
 
 
 @figure("survey_fig2_5")
@@ -57,15 +59,20 @@ def panels(table: pd.DataFrame, artifact: Artifact, over: str, last: str) -> Fig
     (gram, integration), (inference, beside) = axes
     label = {"images": "training images", "side": "side of the images"}[over]
     for axis, stage in ((gram, "gram"), (integration, "integration"), (inference, "inference")):
-        draw_stage(axis, table[table["stage"] == stage], over, "seconds")
-        axis.set(title=TITLES[stage], xlabel=label, ylabel="seconds")
+        rows = table[table["stage"] == stage]
+        if stage == "inference":
+            rows = rows.assign(seconds=rows["seconds"] / rows["test_images"])
+        draw_stage(axis, rows, over, "seconds")
+        axis.set(
+            title=TITLES[stage], xlabel=label, ylabel="seconds" if axis is not inference else "seconds a test image"
+        )
     carried_on(gram, table[table["stage"] == "gram"], over, artifact)
     if last == "operations":
         draw_stage(beside, table[table["stage"] == "gram"], over, "operations")
         beside.set(title="operations of the Gram matrix", xlabel=label, ylabel="floating-point operations")
     else:
-        draw_accuracy(beside, table, over)
-        beside.set(title="test accuracy", xlabel=label, ylabel="% right")
+        tests = draw_accuracy(beside, table, over)
+        beside.set(title=f"accuracy on {tests} test images", xlabel=label, ylabel="% right")
     legend_outside(fig, where="below", columns=3)
     return fig
 
@@ -93,9 +100,9 @@ def carried_on(axis: Axes, rows: pd.DataFrame, over: str, artifact: Artifact) ->
             continue
         end = law.iloc[0]
         last = points.sort_values(over).iloc[-1]
-        # targets of several series coincide: a little apart, their bars can be told from each other
-        place = end[over] * 1.25 ** (spread - 2)
+        # all series end at the same place: a little before it, their bars can be told from each other
         spread += 1
+        place = end[over] / APART[over] ** spread
         axis.plot([last[over], place], [last["seconds"], end["seconds"]], "--", color=colour, linewidth=1.1)
         if np.isfinite(end["high"]) and end["low"] > 0:
             bars = [[end["seconds"] - end["low"]], [end["high"] - end["seconds"]]]
@@ -103,28 +110,22 @@ def carried_on(axis: Axes, rows: pd.DataFrame, over: str, artifact: Artifact) ->
         else:
             axis.plot([place], [end["seconds"]], color=colour, marker=marker, mfc="white")
         if kernel != "nngp":
-            lines.append(f"{short(kernel, backend)}: exponent {end['exponent']:.2f}{error(end['exponent_error'])}")
+            lines.append(f"{SHORT[backend]}: exponent {end['exponent']:.2f}{error(end['exponent_error'])}")
     for printed in artifact.paper_values:
-        factor = 86400.0 if printed.unit == "days" else 1.0
-        if over == "images" or printed.unit != "days":
-            axis.plot(
-                [rows[over].max()], [printed.value * factor], marker="*", markersize=12, color=PAPER, linestyle="none"
-            )
+        seconds = printed.value * (SECONDS_A_DAY if printed.unit == "days" else 1.0)
+        # the thesis's days are those of 500 images, which only scale paper has
+        if over == "images" or rows["images"].max() == 500:
+            axis.plot([rows[over].max()], [seconds], "*", markersize=12, color=PAPER, label="thesis, GTX 1080Ti")
+    axis.plot([], [], "--o", color=PAPER, mfc="white", linewidth=1.1, label="power law carried on, 95 % interval")
     note(axis, "\n".join(lines), (0.03, 0.97), fontsize=8)
-
-
-def short(kernel: str, backend: str) -> str:
-    return {"neural_tangents": "neural-tangents", "native": "native core", "torch": "torch", "finite": "finite"}[
-        backend
-    ]
 
 
 def error(value: float) -> str:
     return f" ± {value:.2f}" if np.isfinite(value) else ""
 
 
-def draw_accuracy(axis: Axes, table: pd.DataFrame, over: str) -> None:
-    """Of the series with the most test images: few tests say little."""
+def draw_accuracy(axis: Axes, table: pd.DataFrame, over: str) -> int:
+    """Of the series with the most test images, whose number is returned: few tests say little."""
     rows = table[(table["stage"] == "gram") & table["measured"].astype(bool)]
     rows = rows[rows["test_images"] == rows["test_images"].max()]
     log_axis(axis, "x")
@@ -132,4 +133,4 @@ def draw_accuracy(axis: Axes, table: pd.DataFrame, over: str) -> None:
         own = chosen(rows, kernel, backend, measured=True).sort_values(over)
         if not own.empty:
             axis.plot(own[over], 100 * own["accuracy"], "-", marker=marker, color=colour, label=name)
-    note(axis, f"{int(rows['test_images'].iloc[0])} test images", (0.03, 0.97))
+    return int(rows["test_images"].iloc[0])

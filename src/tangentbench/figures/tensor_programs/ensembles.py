@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -25,6 +26,8 @@ NETWORKS = {"N": 1.0, "N/2": 0.5, "N/4": 0.25}
 DASHES = {"all": "-", "matrices": "--"}
 SCALARS = {"train_loss": "train loss", "readout_norm": r"readout norm $\|V\|_F/\sqrt{n}$"}
 AGAIN = "gaussian_again"
+NOISE = 2.0
+"""A distance in the limit is drawn where it is this many standard errors."""
 
 
 @figure("tensor_programs_figA_4")
@@ -42,7 +45,7 @@ def readout_norms(table: pd.DataFrame, artifact: Artifact) -> Figure:
 def panels(table: pd.DataFrame, scalar: str) -> Figure:
     rows = table[table["scalar"] == scalar]
     curves = rows[rows["quantity"] == "distance"]
-    asymptotes = rows[(rows["quantity"] == "asymptote") & (rows["law"] != AGAIN)]
+    limits = clear_limits(rows[rows["quantity"] == "limit gap"])
     epochs = sorted(curves["epoch"].unique())
     laws = list(dict.fromkeys(curves["law"]))
     colours = category_colours(laws)
@@ -52,8 +55,8 @@ def panels(table: pd.DataFrame, scalar: str) -> Figure:
         for law, marker in zip(laws, MARKERS, strict=False):
             for swapped in DASHES:
                 draw_curves(axis, now[(now["law"] == law) & (now["swapped"] == swapped)], colours[law], marker, swapped)
-        for row in asymptotes[asymptotes["epoch"] == epoch].itertuples():
-            axis.axhline(float(row.value), color=colours[str(row.law)], linestyle=":", linewidth=1.3)
+        for law, gap in limits.get(int(epoch), {}).items():
+            axis.axhline(gap, color=colours[law], linestyle=":", linewidth=1.3)
         log_axis(axis, "x", base=2)
         log_axis(axis, "y")
         value_ticks(axis, "x", curves["width"].astype(float))
@@ -61,8 +64,19 @@ def panels(table: pd.DataFrame, scalar: str) -> Figure:
         axis.set_title("after 1 epoch" if epoch == 1 else f"after {epoch} epochs")
         axis.set_xlabel("width $n$")
     axes[0, 0].set_ylabel(f"Wasserstein distance from Gaussian,\n{SCALARS[scalar]}")
-    legend_outside(fig, where="below", handles=handles(curves, laws, colours, bool(len(asymptotes))), columns=5)
+    legend_outside(fig, where="below", handles=handles(curves, laws, colours, bool(limits)), columns=5)
     return fig
+
+
+def clear_limits(rows: pd.DataFrame) -> dict[int, dict[str, float]]:
+    """By epoch and law, the distances in the limit that stand clear of their standard error."""
+    found: dict[int, dict[str, float]] = {}
+    for epoch in rows["epoch"].unique():
+        for law in rows["law"].unique():
+            gaps = rows.loc[(rows["epoch"] == epoch) & (rows["law"] == law), "value"].to_numpy(dtype=float)
+            if gaps.mean() > NOISE * gaps.std(ddof=1) / np.sqrt(len(gaps)):
+                found.setdefault(int(epoch), {})[str(law)] = float(gaps.mean())
+    return found
 
 
 def draw_curves(axis: Axes, rows: pd.DataFrame, colour: str, marker: str, swapped: str) -> None:
@@ -74,7 +88,7 @@ def draw_curves(axis: Axes, rows: pd.DataFrame, colour: str, marker: str, swappe
             shape = marker if networks == "N" else None
             axis.plot(
                 widths, mean, color=colour, alpha=strength, linestyle=DASHES[swapped], marker=shape, markersize=4.5,
-                linewidth=1.6,
+                linewidth=1.7 if networks == "N" else 1.0,
             )  # fmt: skip
 
 

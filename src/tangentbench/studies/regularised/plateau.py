@@ -47,9 +47,9 @@ def loss_against_width(
     penalties: Mapping[str, Sequence[float]],
     trials: Mapping[str, int],
     adam_step: float,
-    adam_steps: int,
+    adam_steps: Mapping[str, int],
     descent_step: float,
-    descent_steps: int,
+    descent_steps: Mapping[str, int],
     bias_amount: float,
     plateau_tolerance: float,
     other_tolerances: Sequence[float],
@@ -57,8 +57,8 @@ def loss_against_width(
     """A row a trained network with its final `train_loss` (penalised), `test_loss` (not), `chosen` where it is the best
     trial of its `panel`, `penalty` and `width`, and `fall`, the train loss's relative fall in the last tenth of steps.
 
-    Rows with a `tolerance` hold in `start` the plateau's start so measured, and in `falls` the rank correlation of
-    width and loss up to it.
+    Rows with a `tolerance` hold in `start` the plateau's start so measured, in `start_of_the_drop` the start where the
+    tolerance is a share of the curve's whole drop, and in `falls` the rank correlation of width and loss up to `start`.
     """
     frames = []
     for name in panels:
@@ -86,7 +86,7 @@ def loss_against_width(
             bias=bias_amount,
             loss=LOSS_OF[name],
         )
-        stages = [Stage("adam", adam_step, adam_steps), Stage("descent", descent_step, descent_steps)]
+        stages = [Stage("adam", adam_step, adam_steps[name]), Stage("descent", descent_step, descent_steps[name])]
         key = repr((context.seed, members, stages, images[name], hidden_layers, bias_amount))
         history = train_in_stages(
             nets,
@@ -150,8 +150,12 @@ def starts_of_plateau(table: pd.DataFrame, tolerances: Sequence[float]) -> pd.Da
     for penalty, curve in table[table["chosen"]].groupby("penalty"):
         curve = curve.sort_values("width")
         for tolerance in tolerances:
-            start = plateau_start(curve["width"].tolist(), curve["train_loss"].tolist(), tolerance)
+            widths, losses = curve["width"].tolist(), curve["train_loss"].tolist()
+            start = plateau_start(widths, losses, tolerance)
+            seen = plateau_start(widths, losses, tolerance, of_the_drop=True)
             before = curve[curve["width"] <= start]
             falls = before["width"].corr(before["train_loss"], method="spearman") if len(before) > 1 else np.nan
-            rows.append({"penalty": penalty, "tolerance": tolerance, "start": start, "falls": falls})
+            rows.append(
+                {"penalty": penalty, "tolerance": tolerance, "start": start, "start_of_the_drop": seen, "falls": falls}
+            )
     return pd.DataFrame(rows)

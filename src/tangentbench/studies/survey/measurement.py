@@ -123,7 +123,7 @@ def cost_against_side(
     batch_size: int,
     sides: dict[str, list[int]],
     train_images: int,
-    test_images: int,
+    test_images: dict[str, int],
     finite_gib: float,
     repeats: int,
     repeat_seconds: float,
@@ -136,7 +136,8 @@ def cost_against_side(
 
     def rows(kernel: str, backend: str) -> Iterable[dict[str, Any]]:
         for side in sides[backend]:
-            images = prepared(context.dataset, train=train_images, test=test_images, side=side, seed=context.seed)
+            tests = test_images[backend]
+            images = prepared(context.dataset, train=train_images, test=tests, side=side, seed=context.seed)
             chosen = regime(
                 network_named(architecture, architecture_settings, outputs_of(loss, images)),
                 kernel,

@@ -15,10 +15,10 @@ from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.models.initialisation import stream
 from tangentbench.models.shallow import Span, bytes_a_network, draw
-from tangentbench.models.weight_laws import GAUSSIAN
+from tangentbench.models.weight_laws import GAUSSIAN, coupled
 from tangentbench.registry import Context, study
 from tangentbench.studies.tensor_programs.swapping import ALL, chunks, kept, laws_of, named_stream
-from tangentbench.theory.transport import disjoint_parts, wasserstein
+from tangentbench.theory.transport import disjoint_parts, gap_along_the_others, wasserstein
 from tangentbench.training.ensembles import Schedule, train
 
 BATCH_BYTES = 4 * 2**20
@@ -38,10 +38,12 @@ class Ensemble:
     swapped: str
     width: int
     runs: int
+    coupled: bool = False
+    """Whether all laws take their weights from one stream of uniform numbers."""
 
     @property
     def label(self) -> str:
-        return f"{self.law}-{self.swapped}-{self.width}"
+        return f"{self.law}-{self.swapped}-{self.width}{'-coupled' * self.coupled}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,9 @@ class Task:
         """Each quantity after the epochs shown, (epochs, runs)."""
         law = GAUSSIAN if ensemble.law == AGAIN else ensemble.law
         matrices, vectors = laws_of(law, ensemble.swapped)
+        name = f"{ensemble.law} {ensemble.swapped}"
+        if ensemble.coupled:
+            matrices, vectors, name = coupled(matrices), coupled(vectors), "coupled"
         size = bytes_a_network(self.span, self.classes, ensemble.width, self.hidden_layers)
         count = len(self.span.inputs)
 
@@ -69,7 +74,7 @@ class Task:
             parts = []
             for part in chunks(ensemble.runs, size, BATCH_BYTES):
                 key = (context.seed, ensemble.width, self.hidden_layers, part.start)
-                generator = named_stream(f"{ensemble.law} {ensemble.swapped}", *key)
+                generator = named_stream(name, *key)
                 nets = draw(
                     self.span, self.classes, ensemble.width, self.hidden_layers, len(part), matrices, vectors,
                     self.parametrisation, generator,
@@ -232,21 +237,22 @@ def limit_rows(
 ) -> Iterator[pd.DataFrame]:
     """What a few networks so wide that their scalars hardly vary say of the limit.
 
-    `asymptote`: the distance of the mean scalars, which is what the Wasserstein distance of two numbers comes down to;
-    `separation`: the same in its standard errors.
+    `limit gap`: the difference of a law's scalar from the Gaussian one, which is what the Wasserstein distance of two
+    numbers comes down to, with the sign that it has in the other runs; a seed is a run. A run's networks of both laws
+    take their weights from the same uniform numbers, so that their difference varies less than they do.
     """
-    reference = task.measure(context, Ensemble(GAUSSIAN, ALL, width, runs))
+    reference = task.measure(context, Ensemble(GAUSSIAN, ALL, width, runs, coupled=True))
     for law, swapped in tqdm(cases, desc=f"width {width}", disable=None):
-        measured = task.measure(context, Ensemble(law, swapped, width, runs))
+        if law == AGAIN:
+            continue
+        measured = task.measure(context, Ensemble(law, swapped, width, runs, coupled=True))
         for scalar in quantities:
-            pair = (measured[scalar].astype(float), reference[scalar].astype(float))
-            gap = np.abs(pair[0].mean(axis=1) - pair[1].mean(axis=1))
-            error = np.sqrt(sum(values.var(axis=1, ddof=1) / runs for values in pair))
-            for quantity, values in (("asymptote", gap), ("separation", gap / error)):
+            gaps = gap_along_the_others(measured[scalar].astype(float) - reference[scalar].astype(float))
+            for epoch, values in zip(task.schedule.epochs, gaps, strict=True):
                 yield pd.DataFrame(
                     {
-                        "quantity": quantity, "scalar": scalar, "law": law, "swapped": swapped, "width": width,
-                        "epoch": task.schedule.epochs, "value": values,
+                        "quantity": "limit gap", "scalar": scalar, "law": law, "swapped": swapped, "width": width,
+                        "epoch": epoch, "seed": range(runs), "value": values,
                     }
                 )  # fmt: skip
 
