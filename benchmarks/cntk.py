@@ -129,15 +129,16 @@ def unit_cost(settings: list[Setting], repeats: int) -> list[str]:
     lines = [
         f"Peak of one core, measured: {peak:.0f} GFLOP/s (float32 fused multiply-adds).",
         "",
-        "| kernel | depth | 1 thread, CPU ns per entry-layer | share of peak | wall clock, 1 over 2 threads |",
-        "|---|---|---|---|---|",
+        "| kernel | depth | 1 thread, CPU ns per entry-layer | share of peak | wall clock, 1 over 2 threads "
+        "| processor time, 2 over 1 threads |",
+        "|---|---|---|---|---|---|",
     ]
     for setting in settings:
         single, double = (ours(setting, repeats, threads=threads) for threads in (1, 2))
         cost = 1e9 * single.processor / setting.entry_layers()
         lines.append(
             f"| {setting.pooling} | {setting.depth} | {cost:.3f} | {OPERATIONS / cost / peak:.0%} "
-            f"| {single.wall / double.wall:.2f} |"
+            f"| {single.wall / double.wall:.2f} | {double.processor / single.processor:.2f} |"
         )
         print(lines[-1], flush=True)
     return lines
@@ -207,9 +208,11 @@ def memory(quick: bool) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer settings and repeats, nothing written")
+    parser.add_argument("--repeats", type=int, help="how often each time is taken (9, with --quick 3)")
     arguments = parser.parse_args()
     quick = arguments.quick
     repeats, rival_repeats = (3, 1) if quick else (9, 2)
+    repeats = arguments.repeats or repeats
     # second images fill the vectors of the machine at hand, as they do in any matrix of some size
     few = (2, native.lanes(np.dtype(np.float32)))
     gap = [Setting(depth, "gap", few, (1,) if quick else (1, 2)) for depth in ((4,) if quick else (4, 6, 11))]
@@ -225,7 +228,8 @@ def main() -> None:
         "Written by `python benchmarks/cntk.py`. Random images of "
         f"{SIDE} x {SIDE} x {CHANNELS}, float32, NTK, 3 x 3 filters, {THREADS} threads each, best of {repeats} "
         f"(neural-tangents: of {rival_repeats}, jitted, at its best batch). {processor()}, "
-        f"{about['instruction_set']}, {about['threading']}.",
+        f"{about['instruction_set']}, {about['threading']}. Load of the machine before: {os.getloadavg()[0]:.1f}; "
+        "above 1, wall-clock times are those of a machine shared with other programs, and processor time tells more.",
         "",
         *race(gap + flat, repeats, rival_repeats),
         "",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -83,18 +84,20 @@ def digits(images: int) -> Examples:
     return Examples(inputs, torch.from_numpy(dataset.y_train)[places])
 
 
-def race(examples: Examples, seeds: int, optimiser: str, dtype: torch.dtype) -> tuple[float, float, float]:
+def race(
+    examples: Examples, seeds: int, optimiser: str, dtype: torch.dtype, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, float, float]:
     """Seconds together, seconds apart, and the largest difference of a loss."""
     nets = build(fully_connected((PIXELS,), WIDTH, DEPTH, CLASSES), RELU, range(seeds), SEED, dtype=dtype)
     networks = [plain_network(nets, slot) for slot in range(seeds)]
     orders = shuffled(range(seeds), SEED, 1, len(examples))
     batches = Batches(examples, BATCH)
-    start = time.perf_counter()
+    start = clock()
     ours = stacked_epoch(nets, batches, optimiser)
-    together = time.perf_counter() - start
-    start = time.perf_counter()
+    together = clock() - start
+    start = clock()
     plain = [plain_epoch(one, examples, order, optimiser) for one, order in zip(networks, orders, strict=True)]
-    apart = time.perf_counter() - start
+    apart = clock() - start
     return together, apart, float((ours - torch.stack(plain)).abs().max())
 
 
@@ -104,13 +107,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--images", type=int, default=3200)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument(
+        "--processor", action="store_true", help="processor time, for a loaded machine; with --threads 1"
+    )
     options = parser.parse_args()
+    if options.processor and options.threads != 1:
+        parser.error("processor time adds up over threads and says nothing of their speed: use --threads 1")
+    clock = time.process_time if options.processor else time.perf_counter
     torch.set_num_threads(options.threads)
     examples = digits(options.images)
     few = Examples(examples.inputs[: CHECKED_STEPS * BATCH].double(), examples.labels[: CHECKED_STEPS * BATCH])
     for optimiser in STEP_SIZES:
         difference = race(few, options.seeds, optimiser, torch.float64)[2]
-        races = [race(examples, options.seeds, optimiser, torch.float32)[:2] for _ in range(options.repeats)]
+        races = [race(examples, options.seeds, optimiser, torch.float32, clock)[:2] for _ in range(options.repeats)]
         together, apart = map(min, zip(*races, strict=True))
         samples = options.images * options.seeds
         print(

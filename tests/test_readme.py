@@ -54,6 +54,10 @@ def test_dvc_has_one_stage_a_study() -> None:
     pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))
     studies = sorted(CATALOGUE.studies)
     assert sorted(pipeline["stages"]["study"]["foreach"]) == studies
+    of_gallery = pipeline["stages"]["gallery"]["deps"]
+    assert sorted(name for name in of_gallery if name.startswith("results/")) == [
+        f"results/${{scale}}/{study}" for study in studies
+    ]
     assert sorted(pipeline["metrics"]) == [f"results/${{scale}}/{study}/claims.json" for study in studies]
     pictures = sorted(f"results/${{scale}}/{one.study}/{one.name}.png" for one in CATALOGUE.working)
     assert sorted(pipeline["plots"]) == pictures

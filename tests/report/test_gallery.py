@@ -8,7 +8,9 @@ from tiny_project import HOSTILE, TinyProject
 
 from tangentbench.errors import ResultUnreadable, UnknownName
 from tangentbench.files import read_json, write_json
+from tangentbench.report import verdicts
 from tangentbench.report.gallery import render, write_gallery
+from tangentbench.report.verdicts import by_artifact
 
 
 class Page(HTMLParser):
@@ -192,3 +194,10 @@ def test_a_damaged_file_is_named_and_no_page_is_written(built: TinyProject, kind
 def test_unknown_scale(tiny: TinyProject) -> None:
     with pytest.raises(UnknownName, match="scale"):
         render(tiny.catalogue, tiny.paths, "huge")
+
+
+def test_given_verdicts_are_not_decided_again(built: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = by_artifact(built.catalogue, built.paths, "quick")
+    page = render(built.catalogue, built.paths, "quick")
+    monkeypatch.setattr(verdicts, "decide", None)
+    assert render(built.catalogue, built.paths, "quick", decided) == page

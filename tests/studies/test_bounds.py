@@ -197,7 +197,14 @@ def test_projected_loss_never_grows() -> None:
 
 def test_optimistic_bound_dominates_and_second_order_is_nearest() -> None:
     proxies = ["kappa_1", "kappa_2", "linear"]
-    settings = {**COMMON, "epsilons": [0.1], "gammas": [1e-3, 0.1], "proxies": proxies, "phase_margin": 0.02}
+    settings = {
+        **COMMON,
+        "epsilons": [0.1],
+        "gammas": [1e-3, 0.1],
+        "proxies": proxies,
+        "phase_margin": 0.02,
+        "late_phase_margin": 0.05,
+    }
     table = optimistic(context(), **settings)
     assert (table["bound"] >= table["test_risk"] - 1e-12).all()
     first = table[(table["phase"] <= 1) & (table["proxy"] == "kappa_2")]
@@ -222,6 +229,8 @@ def test_the_largest_epsilon_ends_before_the_first_that_fails() -> None:
     table = pd.DataFrame(rows)
     assert set(largest_epsilon(table, "max")) == {0.1}
     assert set(largest_epsilon(table, "min")) == {0.3}
+    late = table.assign(late_phase=np.where(table["best_bound"] == 0.6, 3, table["phase"]))
+    assert set(largest_epsilon(late, "max", "late_phase")) == {0.3}
 
 
 def test_time_to_learn_is_interpolated() -> None:

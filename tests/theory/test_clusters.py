@@ -50,3 +50,5 @@ def test_plateau_starts_at_the_first_width_near_the_smallest_loss() -> None:
     assert plateau_start(widths, losses, 0.05) == 10
     assert plateau_start(widths, losses, 0.03) == 50
     assert plateau_start(widths, losses, 5.0) == 5
+    assert plateau_start(widths, losses, 0.01, of_the_drop=True) == 10
+    assert plateau_start(widths, losses, 0.45, of_the_drop=True) == 5

@@ -13,6 +13,8 @@ from second_device import lazy_device
 
 from tangentbench.models.architecture import convolutional, fully_connected
 from tangentbench.models.gated import RELU, GatedNets, build, decoupled
+from tangentbench.models.normalised import ResNet
+from tangentbench.models.normalised_runs import ModuleRuns
 from tangentbench.models.stacked import move
 from tangentbench.training import loop, optimisers
 from tangentbench.training.examples import Examples
@@ -27,6 +29,7 @@ SEED, RUNS, SIZES = 5, [0, 1, 2], [0.05, 0.05, 0.1]
 def plain_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fused updates exist for CPU and CUDA, not for this device; the same formulas serve without them."""
 
+    lazy_device()
     descend = loop.Session.descend
 
     def computed(*arguments: Any) -> Any:
@@ -99,6 +102,16 @@ def test_convolutions_make_nothing_on_the_cpu() -> None:
     outputs = nets.outputs(torch.empty(len(RUNS), 7, 6, 6, 2, device="meta"), training=True)
     assert outputs.shape == (len(RUNS), 7, 3)
     outputs.sum().backward()
+    assert all(tensor.grad is not None and tensor.grad.is_meta for tensor in nets.parameters.tensors.values())
+
+
+@pytest.mark.parametrize("normalisation", ["batch_norm", "fixup"])
+def test_modules_follow_their_stacks(normalisation: str) -> None:
+    nets = ModuleRuns([ResNet(8, 4, 3, normalisation, seed=seed) for seed in (0, 1)])
+    move(nets, "meta")
+    outputs = nets.outputs(torch.empty(2, 3, 3, 8, 8, device="meta"), training=True)
+    outputs.sum().backward()
+    assert all(parameter.is_meta for network in nets.networks for parameter in network.parameters())
     assert all(tensor.grad is not None and tensor.grad.is_meta for tensor in nets.parameters.tensors.values())
 
 

@@ -45,7 +45,8 @@ SNAKEMAKE = [
     # no submission may ask for more than the machine has
     *("--cores", "2", "--verbose"),
 ]
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = 700
+"""A minute or so on an idle machine; this one may be shared."""
 
 
 def tiles(root: Path) -> dict[str, bytes]:

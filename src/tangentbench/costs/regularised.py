@@ -12,9 +12,9 @@ FIRST_LAYER_FLOPS = 4
 """The inputs need no gradient."""
 ELEMENTWISE_FLOPS = 400
 """Activations and copies of a hidden value, as matrix-product operations that take as long (measured)."""
-STEP_GFLOP = 0.015
+STEP_GFLOP = 0.008
 """What a step costs beside its products: calls of torch, losses, the optimiser's own start (measured)."""
-GROUP_GFLOP = 0.01
+GROUP_GFLOP = 0.005
 """The same for each width of a family."""
 FLOAT64 = 2
 OUTPUTS = 10

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tangentbench.device import current
 from tangentbench.kernels.layers import (
     AveragePool,
     Convolution,
@@ -63,7 +64,7 @@ def pairs(
     device: str | None = None,
 ) -> np.ndarray:
     """Sigma and Theta behind all `layers` of the pairs (rows of x1, rows of x2): float64 (count, 2)."""
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = torch.device(device) if device else current()
     first, first_scale = normalised(torch.as_tensor(x1).to(place))
     second, second_scale = normalised(torch.as_tensor(x2).to(place))
     at_once = pairs_at_once(first, place)

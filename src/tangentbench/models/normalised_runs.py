@@ -104,6 +104,13 @@ class ModuleRuns:
             for name, moments in self.buffers.tensors.items():
                 network.get_buffer(name).data = moments[slot]
 
+    def moved(self) -> None:
+        """Follow the stacks to the device they are on now."""
+        place = next(iter(self.parameters.tensors.values())).device
+        for network in self.networks:
+            network.to(place)
+        self._attach()
+
     def keep(self, slots: Sequence[int]) -> None:
         self.networks = [self.networks[slot] for slot in slots]
         self.parameters.keep(slots)

@@ -76,12 +76,14 @@ class Stack:
 
 
 def move(nets: object, device: torch.device | str) -> None:
-    """Move every stack and tensor that networks hold as attributes."""
+    """Move every stack and tensor that networks hold as attributes; `moved()`, where they have it, is told."""
     for name, value in list(vars(nets).items()):
         if isinstance(value, Stack):
             value.to(device)
         elif isinstance(value, Tensor):
             setattr(nets, name, value.to(device))
+    if hasattr(nets, "moved"):
+        nets.moved()
 
 
 def join_rows(tensors: Mapping[str, Tensor], runs: int) -> Tensor:

@@ -103,11 +103,15 @@ def rays_needed(vectors: Array, degrees: float, share: float, most: int = 20, se
     return most + 1
 
 
-def plateau_start(widths: Sequence[int], losses: Sequence[float], tolerance: float) -> int:
+def plateau_start(
+    widths: Sequence[int], losses: Sequence[float], tolerance: float, *, of_the_drop: bool = False
+) -> int:
     """The smallest width whose loss is within a share `tolerance` of the smallest of all.
 
     The least loss cannot grow with the width (Proposition 5.4.1): a wider network that trained to more than a narrower
-    one has missed its minimum, and does not move the plateau's start.
+    one has missed its minimum, and does not move the plateau's start. With `of_the_drop` the share is that of the
+    distance between the largest and the smallest loss, which is what the eye sees on a linear axis.
     """
-    limit = (1.0 + tolerance) * min(losses)
+    scale = max(losses) - min(losses) if of_the_drop else min(losses)
+    limit = min(losses) + tolerance * scale
     return min(width for width, loss in zip(widths, losses, strict=True) if loss <= limit)

@@ -316,10 +316,7 @@ class Session:
         """The networks as probes know them: themselves on a CPU, a copy from any other device."""
         if all(tensor.device.type == CPU for tensor in self.nets.parameters.tensors.values()):
             return self.nets
-        twin = copy.copy(self.nets)
-        for name, value in vars(self.nets).items():
-            if isinstance(value, Stack):
-                setattr(twin, name, copy.copy(value))
+        twin = copy.deepcopy(self.nets)
         move(twin, CPU)
         return twin
 

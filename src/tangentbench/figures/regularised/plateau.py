@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,6 +24,7 @@ from tangentbench.registry import figure
 
 TITLES = {"mnist": "digits, cross-entropy", "teacher": "teacher, squared error"}
 COLOURS = (BLUE, VERMILION)
+TICK_RATIO = 1.22
 
 
 @figure("regularised_fig5_2")
@@ -34,7 +37,7 @@ def loss_against_width(table: pd.DataFrame, artifact: Artifact) -> Figure:
         draw_curves(axis, own, tolerance)
         paper_line(axis, paper_start(artifact, name), along="x")
         log_axis(axis, "x", "y")
-        value_ticks(axis, "x", own["width"].dropna().astype(int).unique())
+        value_ticks(axis, "x", far_apart(own["width"].dropna().astype(int).unique()))
         axis.set_title(TITLES[name])
         axis.set_xlabel("width of the hidden layers")
         axis.set_ylabel("loss")
@@ -47,6 +50,15 @@ def loss_against_width(table: pd.DataFrame, artifact: Artifact) -> Figure:
     ]
     legend_outside(fig, where="below", columns=3, handles=handles)
     return fig
+
+
+def far_apart(widths: Iterable[int]) -> list[int]:
+    """Those that can be labelled side by side on a logarithmic axis, from the smallest on."""
+    kept: list[int] = []
+    for width in sorted(widths):
+        if not kept or width >= TICK_RATIO * kept[-1]:
+            kept.append(width)
+    return kept
 
 
 def paper_start(artifact: Artifact, panel: str) -> float:

@@ -46,6 +46,7 @@ def optimistic(
     input_layers: Sequence[str],
     gammas: Sequence[float],
     phase_margin: float,
+    late_phase_margin: float,
     time_in_learning_times: float,
     learnt_fraction: float,
     first_time_share: float,
@@ -60,7 +61,7 @@ def optimistic(
     `linear_risk` and `linear_loss` of the best linear model on the training set; `phase` of the training; `best_bound`,
     the smallest over gamma at each time; `nearest`, 1 where no other proxy is nearer to the network;
     `largest_epsilon_both_phases` and `_throughout`, up to which the proxy's bound gets, or stays, below 0.5 in both of
-    the first two phases.
+    the first two phases; `_throughout_late`, the last with the second phase ending at `late_phase_margin`.
     """
     for proxy in proxies:
         if proxy not in PROXIES:
@@ -74,24 +75,25 @@ def optimistic(
     linear_runs = train_linear(context, task, wanted, times, depth=depth, network=network)
     frames = []
     for position, run in enumerate(wanted):
-        rows = run_rows(network_runs, linear_runs, position, task, proxies, gammas, phase_margin)
+        rows = run_rows(network_runs, linear_runs, position, task, proxies, gammas, (phase_margin, late_phase_margin))
         frames.append(rows.assign(seed=run.seed, beta=run.beta, epsilon=run.epsilon))
     table = pd.concat(frames, ignore_index=True)
     at_a_time = ["seed", "beta", "epsilon", "time"]
     table["best_bound"] = table.groupby([*at_a_time, "proxy"])["bound"].transform("min")
     table["largest_epsilon_both_phases"] = largest_epsilon(table, "min")
     table["largest_epsilon_throughout"] = largest_epsilon(table, "max")
+    table["largest_epsilon_throughout_late"] = largest_epsilon(table, "max", "late_phase")
     table["nearest"] = (table["distance"] == table.groupby(at_a_time)["distance"].transform("min")).astype(float)
     return table
 
 
-def largest_epsilon(table: pd.DataFrame, reduce: str) -> pd.Series:
+def largest_epsilon(table: pd.DataFrame, reduce: str, phase: str = "phase") -> pd.Series:
     """For each row's seed, beta and proxy, up to which epsilon the `min` or `max` of each phase's bound is below 0.5.
 
     Zero where not even the smallest has it.
     """
-    phases = table[table["phase"].isin([1, 2])]
-    ends = phases.groupby(["seed", "beta", "proxy", "epsilon", "phase"])["best_bound"].agg(reduce)
+    phases = table[table[phase].isin([1, 2])]
+    ends = phases.groupby(["seed", "beta", "proxy", "epsilon", phase])["best_bound"].agg(reduce)
     good = (ends < RANDOM_GUESS).groupby(["seed", "beta", "proxy", "epsilon"]).all().unstack("epsilon")
     unbroken = good.sort_index(axis=1).cumprod(axis=1)
     largest = (unbroken * unbroken.columns.to_numpy(dtype=float)).max(axis=1).rename("largest")
@@ -106,7 +108,7 @@ def run_rows(
     task: Task,
     proxies: Sequence[str],
     gammas: Sequence[float],
-    phase_margin: float,
+    margins: tuple[float, float],
 ) -> pd.DataFrame:
     labels = task.y_train.numpy().astype(np.float64), task.y_test.numpy().astype(np.float64)
     inputs = (task.x_train, task.x_test)
@@ -135,7 +137,8 @@ def run_rows(
             "test_risk": misclassification_risk(labels[1], own[1]),
             "linear_loss": linear_loss,
             "linear_risk": linear_risk,
-            "phase": training_phases(loss, train_risk, linear_loss, linear_risk, phase_margin),
+            "phase": training_phases(loss, train_risk, linear_loss, linear_risk, margins[0]),
+            "late_phase": training_phases(loss, train_risk, linear_loss, linear_risk, margins[1]),
         }
     )
     return pd.concat(

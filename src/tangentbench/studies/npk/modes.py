@@ -116,4 +116,4 @@ def accuracy_rows(batches: Sequence[tuple[list[Run], Trained]]) -> pd.DataFrame:
 def chosen_epoch(history: pd.DataFrame, run: int, by: str, of: str) -> float:
     """The accuracy on the set `of`, in percent, after the first epoch at which the run is best on the set `by`."""
     own = history[history["run"] == run].sort_values("epoch")
-    return 100.0 * float(own.loc[own[f"{by}_accuracy"].idxmax(), f"{of}_accuracy"])
+    return 100.0 * float(own[f"{of}_accuracy"].iloc[int(own[f"{by}_accuracy"].to_numpy().argmax())])

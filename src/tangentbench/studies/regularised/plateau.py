@@ -57,8 +57,8 @@ def loss_against_width(
     """A row a trained network with its final `train_loss` (penalised), `test_loss` (not), `chosen` where it is the best
     trial of its `panel`, `penalty` and `width`, and `fall`, the train loss's relative fall in the last tenth of steps.
 
-    Rows with a `tolerance` hold in `start` the plateau's start so measured, and in `falls` the rank correlation of
-    width and loss up to it.
+    Rows with a `tolerance` hold in `start` the plateau's start so measured, in `start_of_the_drop` the start where the
+    tolerance is a share of the curve's whole drop, and in `falls` the rank correlation of width and loss up to `start`.
     """
     frames = []
     for name in panels:
@@ -150,8 +150,12 @@ def starts_of_plateau(table: pd.DataFrame, tolerances: Sequence[float]) -> pd.Da
     for penalty, curve in table[table["chosen"]].groupby("penalty"):
         curve = curve.sort_values("width")
         for tolerance in tolerances:
-            start = plateau_start(curve["width"].tolist(), curve["train_loss"].tolist(), tolerance)
+            widths, losses = curve["width"].tolist(), curve["train_loss"].tolist()
+            start = plateau_start(widths, losses, tolerance)
+            seen = plateau_start(widths, losses, tolerance, of_the_drop=True)
             before = curve[curve["width"] <= start]
             falls = before["width"].corr(before["train_loss"], method="spearman") if len(before) > 1 else np.nan
-            rows.append({"penalty": penalty, "tolerance": tolerance, "start": start, "falls": falls})
+            rows.append(
+                {"penalty": penalty, "tolerance": tolerance, "start": start, "start_of_the_drop": seen, "falls": falls}
+            )
     return pd.DataFrame(rows)

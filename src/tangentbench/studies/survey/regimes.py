@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tangentbench.device import current
 from tangentbench.errors import UnknownName
 from tangentbench.kernels.architecture import Kind
 from tangentbench.kernels.finite import finite_ntk
@@ -114,7 +115,8 @@ class Finite:
 
     def __init__(self, network: Network, shape: tuple[int, int, int], seed: int, memory: int) -> None:
         self.network, self.memory = network, memory
-        self.weights: Weights = initial_weights(network, shape, seed)
+        drawn = initial_weights(network, shape, seed)
+        self.weights: Weights = {name: tensor.to(current()) for name, tensor in drawn.items()}
         self.forward = forward_operations(network, *shape)
         self.spent = 0.0
         self.method = ""
@@ -128,7 +130,7 @@ class Finite:
             self.outputs, self.weights, first, second, forward_operations=self.forward, memory=self.memory
         )
         self.spent, self.method = cost.operations, cost.method
-        return values.double().numpy()
+        return values.double().cpu().numpy()
 
     def operations(self, n1: int, n2: int, symmetric: bool) -> float:
         """Of the kernel computed last, by the cost model that chose its method."""
@@ -136,11 +138,11 @@ class Finite:
 
     def start(self, images: np.ndarray) -> Float64 | None:
         with torch.no_grad():
-            return self.outputs(self.weights, as_tensor(images)).double().numpy()
+            return self.outputs(self.weights, as_tensor(images)).double().cpu().numpy()
 
 
 def as_tensor(images: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
+    return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))).to(current())
 
 
 def regime(
