@@ -14,9 +14,10 @@ END = "<!-- end of artifacts -->"
 
 def artifact_table(catalogue: Catalogue) -> str:
     """A summary line, then one Markdown row an artifact."""
-    everything = list(catalogue)
+    everything, working = list(catalogue), len(catalogue.working)
+    state = "all working" if working == len(everything) else f"{working} working, the others planned"
     lines = [
-        f"{len(everything)} artifacts, {len(catalogue.working)} working, the others planned.",
+        f"{len(everything)} artifacts, {state}.",
         "",
         "| artifact | shows | in the paper | state |",
         "|---|---|---|---|",
