@@ -6,6 +6,7 @@ module sets matplotlib's defaults (LOOK) once; they are the same whichever pictu
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeVar
@@ -18,7 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.ticker import LogFormatter, LogLocator
+from matplotlib.ticker import LogFormatter, LogFormatterSciNotation, LogLocator
 
 WIDTH = 9.0
 PANEL_HEIGHT = 3.4
@@ -154,13 +155,35 @@ def distinct_handles(axes: Iterable[Axes]) -> list[Any]:
     return list(handles.values())
 
 
+SPEAKING_DECADES = 1.0
+"""Where an axis shows no more decades than this, its minor ticks are labelled too."""
+
+
 def log_axis(axis: Axes, *which: Literal["x", "y"], base: float = 10.0) -> None:
     """Logarithmic axes with at most eight labelled powers; minor ticks speak only where less than a decade is seen."""
     for name in which:
         scaled = {"x": axis.xaxis, "y": axis.yaxis}[name]
         {"x": axis.set_xscale, "y": axis.set_yscale}[name]("log", base=base)
         scaled.set_major_locator(LogLocator(base=base, numticks=8))
-        scaled.set_minor_formatter(PlainLogFormatter(base=base, labelOnlyBase=False, minor_thresholds=(1.0, 0.4)))
+        scaled.set_major_formatter(PowerFormatter(base=base))
+        scaled.set_minor_formatter(
+            PlainLogFormatter(base=base, labelOnlyBase=False, minor_thresholds=(SPEAKING_DECADES, 0.4))
+        )
+
+
+class PowerFormatter(LogFormatterSciNotation):
+    """10^-1, but 0.1 where plain numbers stand beside it."""
+
+    def __init__(self, base: float) -> None:
+        super().__init__(base=base)
+        self.power = base
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        if x <= 0 or self.axis is None:
+            return str(super().__call__(x, pos))
+        low, high = sorted(self.axis.get_view_interval())
+        plain = low > 0 and math.log(high / low, self.power) <= SPEAKING_DECADES
+        return f"{x:g}" if plain else str(super().__call__(x, pos))
 
 
 class PlainLogFormatter(LogFormatter):
