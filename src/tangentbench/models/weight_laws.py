@@ -29,7 +29,6 @@ class WeightLaw:
     """A standardised law: mean 0, variance 1."""
 
     name: str
-    label: str
     quantile: Callable[[np.ndarray], np.ndarray]
     """From (0, 1) to the reals, elementwise."""
     fill: Callable[[Tensor, torch.Generator], Tensor]
@@ -55,7 +54,6 @@ def truncated_gaussian(sigmas: float = TRUNCATION_SIGMAS) -> WeightLaw:
 
     return WeightLaw(
         name="truncated_gaussian",
-        label=f"Gaussian cut at {sigmas:g}σ",
         quantile=lambda u: ndtri(0.5 + inside * (u - 0.5)) / deviation,
         fill=fill,
     )
@@ -74,7 +72,7 @@ def exponential_in(out: Tensor, generator: torch.Generator) -> Tensor:
     return out.exponential_(generator=generator).sub_(1.0)
 
 
-def cauchy_root(name: str, label: str, order: int) -> WeightLaw:
+def cauchy_root(name: str, order: int) -> WeightLaw:
     """The real root of odd `order` of a Cauchy variable: |x| has the moments below `order`.
 
     E|C|^p = 1 / cos(p pi / 2) for a Cauchy variable C, so that the variance is 1 / cos(pi / order).
@@ -90,7 +88,6 @@ def cauchy_root(name: str, label: str, order: int) -> WeightLaw:
 
     return WeightLaw(
         name=name,
-        label=label,
         quantile=lambda u: root_of(np.tan(np.pi * (u - 0.5)), order) / deviation,
         fill=fill,
         finite_moments=order,
@@ -104,18 +101,17 @@ def root_of(values: np.ndarray, order: int) -> np.ndarray:
 LAWS: Mapping[str, WeightLaw] = {
     law.name: law
     for law in (
-        WeightLaw(GAUSSIAN, "Gaussian", ndtri, gaussian_in),
+        WeightLaw(GAUSSIAN, ndtri, gaussian_in),
         truncated_gaussian(),
-        WeightLaw("uniform", "uniform", lambda u: math.sqrt(12) * (u - 0.5), uniform_in),
+        WeightLaw("uniform", lambda u: math.sqrt(12) * (u - 0.5), uniform_in),
         WeightLaw(
             "laplace",
-            "Laplace",
             lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)) / math.sqrt(2),
             laplace_in,
         ),
-        WeightLaw("exponential", "exponential", lambda u: -np.log1p(-u) - 1, exponential_in, symmetric=False),
-        cauchy_root("cubecauchy", "cubecauchy", 3),
-        cauchy_root("quintcauchy", "quintcauchy", 5),
+        WeightLaw("exponential", lambda u: -np.log1p(-u) - 1, exponential_in, symmetric=False),
+        cauchy_root("cubecauchy", 3),
+        cauchy_root("quintcauchy", 5),
     )
 }
 

@@ -18,14 +18,13 @@ from tangentbench.figures.style import (
     log_axis,
     value_ticks,
 )
-from tangentbench.models.weight_laws import LAWS
+from tangentbench.figures.tensor_programs.laws import label_of
 from tangentbench.registry import figure
 
 NETWORKS = {"N": 1.0, "N/2": 0.5, "N/4": 0.25}
 """How strongly the curve from all networks, half and a quarter of them is drawn."""
 DASHES = {"all": "-", "matrices": "--"}
 SCALARS = {"train_loss": "train loss", "readout_norm": r"readout norm $\|V\|_F/\sqrt{n}$"}
-AGAIN = "gaussian_again"
 NOISE = 2.0
 """A distance in the limit is drawn where it is this many standard errors."""
 
@@ -105,7 +104,3 @@ def handles(curves: pd.DataFrame, laws: list[str], colours: dict[str, str], with
     if with_limits:
         shown.append(Line2D([], [], color=PAPER, linestyle=":", label="in the limit"))
     return shown
-
-
-def label_of(law: str) -> str:
-    return "Gaussian again" if law == AGAIN else LAWS[law].label

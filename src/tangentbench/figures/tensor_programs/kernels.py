@@ -17,7 +17,7 @@ from tangentbench.figures.style import (
     log_axis,
     value_ticks,
 )
-from tangentbench.models.weight_laws import LAWS
+from tangentbench.figures.tensor_programs.laws import label_of
 from tangentbench.registry import figure
 
 NETWORKS = {"gru": "GRU", "rnn": "recurrent network", "transformer": "transformer"}
@@ -45,7 +45,7 @@ def panels(table: pd.DataFrame, kernel: str) -> Figure:
         rows = table[table["architecture"] == architecture]
         curves = rows[rows["quantity"] == "distance"]
         for law, marker in zip(laws, MARKERS, strict=False):
-            draw_law(axis, curves[curves["law"] == law], colours[law], LAWS[law].label, marker)
+            draw_law(axis, curves[curves["law"] == law], colours[law], label_of(law), marker)
         log_axis(axis, "x", base=2)
         log_axis(axis, "y")
         draw_rate(axis, curves)
