@@ -1,11 +1,14 @@
 """Norms through a layer: the closed forms of appendix I.1, their derivative, and Theorem 59's constants."""
 
+import math
+
 import numpy as np
 import pytest
 
 from tangentbench.theory.activations import activation, norm_relu_scale, norm_relu_shift
 from tangentbench.theory.duals import normalised
 from tangentbench.theory.norm_propagation import (
+    added_up,
     convergence_constants,
     norm_relu_propagation,
     propagation_by_quadrature,
@@ -48,6 +51,11 @@ def test_identity_keeps_every_norm():
     np.testing.assert_allclose(propagation.transfer(GAMMA), GAMMA, rtol=1e-12)
     np.testing.assert_allclose(propagation.transfer_derivative(GAMMA), 1.0, rtol=1e-11)
     assert convergence_constants(propagation).alpha == pytest.approx(0.0, abs=1e-11)
+
+
+def test_a_bias_that_never_shrinks_adds_up_without_bound():
+    assert added_up(0.5, 0.25) == 2.0
+    assert added_up(0.5, 0.0) == math.inf
 
 
 @pytest.mark.parametrize("start", [0.5, 2.0])

@@ -7,6 +7,7 @@ coefficients a_j^{gamma}. The next squared norm is sigma_hat_l(gamma) = E[sigma(
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -118,6 +119,11 @@ def convergence_constants(propagation: NormPropagation, low: float = 0.5, high: 
     return ConvergenceConstants(
         alpha_low=alpha_low,
         alpha_high=alpha_high,
-        delta_low=float(propagation.bias(np.asarray(low))) / alpha_low,
-        delta_high=float(propagation.bias(np.asarray(high))) / alpha_high,
+        delta_low=added_up(float(propagation.bias(np.asarray(low))), alpha_low),
+        delta_high=added_up(float(propagation.bias(np.asarray(high))), alpha_high),
     )
+
+
+def added_up(bias: float, alpha: float) -> float:
+    """bias / alpha: a bias that shrinks by 1 - alpha a layer, summed over the layers; unbounded where alpha is 0."""
+    return bias / alpha if alpha > 0 else math.inf
