@@ -79,7 +79,9 @@ def test_log_axis_with_ticks_at_the_settings():
     assert [label.get_text() for label in axis.get_xticklabels()] == ["25", "500"]
 
 
-@pytest.mark.parametrize(("limits", "expected"), [((0.04, 0.4), "0.1"), ((0.001, 10.0), "$\\mathdefault{10^{-1}}$")])
+@pytest.mark.parametrize(
+    ("limits", "expected"), [((0.04, 0.4), "0.1"), ((0.025, 0.48), "0.1"), ((0.001, 10.0), "$\\mathdefault{10^{-1}}$")]
+)
 def test_powers_are_plain_where_plain_numbers_stand_beside_them(limits, expected):
     _, axes = figure_grid(1, 1)
     axis = axes[0, 0]

@@ -155,19 +155,19 @@ def distinct_handles(axes: Iterable[Axes]) -> list[Any]:
     return list(handles.values())
 
 
-SPEAKING_DECADES = 1.0
-"""Where an axis shows no more decades than this, its minor ticks are labelled too."""
+SPEAKING_POWERS = 1
+"""Where an axis shows no more powers of its base than this, its minor ticks are labelled too."""
 
 
 def log_axis(axis: Axes, *which: Literal["x", "y"], base: float = 10.0) -> None:
-    """Logarithmic axes with at most eight labelled powers; minor ticks speak only where less than a decade is seen."""
+    """Logarithmic axes with at most eight labelled powers; minor ticks speak only where at most one power is seen."""
     for name in which:
         scaled = {"x": axis.xaxis, "y": axis.yaxis}[name]
         {"x": axis.set_xscale, "y": axis.set_yscale}[name]("log", base=base)
         scaled.set_major_locator(LogLocator(base=base, numticks=8))
         scaled.set_major_formatter(PowerFormatter(base=base))
         scaled.set_minor_formatter(
-            PlainLogFormatter(base=base, labelOnlyBase=False, minor_thresholds=(SPEAKING_DECADES, 0.4))
+            PlainLogFormatter(base=base, labelOnlyBase=False, minor_thresholds=(SPEAKING_POWERS, 0.4))
         )
 
 
@@ -182,8 +182,13 @@ class PowerFormatter(LogFormatterSciNotation):
         if x <= 0 or self.axis is None:
             return str(super().__call__(x, pos))
         low, high = sorted(self.axis.get_view_interval())
-        plain = low > 0 and math.log(high / low, self.power) <= SPEAKING_DECADES
+        plain = low > 0 and powers_between(low, high, self.power) <= SPEAKING_POWERS
         return f"{x:g}" if plain else str(super().__call__(x, pos))
+
+
+def powers_between(low: float, high: float, base: float) -> int:
+    """How many powers of the base are seen, counted as matplotlib does to decide whether minor ticks get labels."""
+    return math.floor(math.log(high, base)) - math.floor(math.nextafter(math.log(low, base), -math.inf))
 
 
 class PlainLogFormatter(LogFormatter):
