@@ -23,7 +23,6 @@ IMAGE = "localhost/tangentbench:test"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 """What the image under test is told it was built from."""
 SUITE = "bookworm"
-DEFAULT_MIRROR = "http://deb.debian.org/debian"
 STORE_VARIABLE = "TANGENTBENCH_IMAGE_STORE"
 """A folder that keeps layers from one test run to the next; without it everything is built anew and removed."""
 INDEX_SETTINGS = ("index-url", "extra-index-url", "find-links", "trusted-host", "proxy", "timeout")
@@ -90,7 +89,7 @@ class Engine:
             return
         archive = self.folder / "base.tar"
         fast = ["--dpkgopt=force-unsafe-io", "--aptopt=Acquire::Languages none"]
-        self.must("mmdebstrap", "--variant=minbase", *fast, SUITE, str(archive), debian_mirror(), timeout=900)
+        self.must("mmdebstrap", "--variant=minbase", *fast, SUITE, str(archive), *debian_mirror(), timeout=900)
         self.must("podman", "import", "--quiet", str(archive), BASE)
         archive.unlink()
 
@@ -113,15 +112,15 @@ class Engine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def debian_mirror() -> str:
-    """The first Debian archive that the host's apt uses."""
+def debian_mirror() -> list[str]:
+    """The first Debian archive that the host's apt uses; none leaves the choice to mmdebstrap."""
     for file in [*sorted(Path("/etc/apt").glob("sources.list*/**/*")), Path("/etc/apt/sources.list")]:
         if not file.is_file():
             continue
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith(("URIs:", "deb ")) and (found := re.search(r"\bhttps?://\S*/debian/?(?=\s|$)", line)):
-                return found.group()
-    return DEFAULT_MIRROR
+                return [found.group()]
+    return []
 
 
 def host_index_settings() -> dict[str, list[str]]:
