@@ -92,6 +92,44 @@ def test_the_step_is_the_best_of_the_grid_on_held_out_images_and_recorded(table)
         assert (own[own["seed"].notna()]["step_size"] == chosen).all()
 
 
+def test_a_step_with_which_runs_diverge_gives_way_to_the_next_best(context, monkeypatch):
+    grid = {"how": "validation", "grid": {"fc": [0.001, 0.05, 1e6]}, "epochs": 1, "held_out": 20}
+    ranking = {1e6: 90.0, 0.05: 50.0, 0.001: 10.0}
+    monkeypatch.setattr(trainings.Training, "validation_accuracies", lambda *_: ranking)
+    table = table_of(context, ["fc_2"], ["norm_relu"], step_choice=grid)
+    diverged = table[table["quantity"] == "diverged runs"]
+    assert dict(zip(diverged["step_size"], diverged["value"], strict=True)) == {1e6: 2, 0.05: 0}
+    assert set(table[table["chosen"].eq(True)]["step_size"]) == {0.05}
+    assert set(table[table["seed"].notna()]["step_size"]) == {0.05}
+    monkeypatch.setattr(trainings, "DIVERGED_LOSS", 0.0)
+    with_every_step = table_of(context, ["fc_2"], ["norm_relu"], step_choice=grid)
+    assert set(with_every_step[with_every_step["seed"].notna()]["step_size"]) == {1e6}
+
+
+def test_a_loss_that_is_no_number_or_far_too_large_has_diverged():
+    losses = {0: [2.3, 1.9], 1: [2.3, np.nan], 2: [2.3, 1e9], 3: [1e9, 2.2], 4: [np.nan]}
+    rows = [
+        {"quantity": "train loss", "seed": seed, "epoch": epoch, "value": value}
+        for seed, values in losses.items()
+        for epoch, value in enumerate(values, start=1)
+    ]
+    assert trainings.diverged_runs(pd.DataFrame(rows), classes=10) == 3
+
+
+def test_large_runs_train_one_by_one(context):
+    sizes = {"fc_2": [[0, 1]], "resnet_8": [[0], [1]]}
+    for network, groups in sizes.items():
+        shape = record(Shape, TINY["shape"], "shape")
+        training = trainings.Training(
+            architecture(network, "norm_relu", shape, (3, 8, 8), 10),
+            record(Course, COURSE, "course"),
+            (),
+            *[None] * 7,
+            0,
+        )
+        assert training.groups([0, 1]) == groups
+
+
 def test_printed_steps_are_taken_as_they_are(context):
     table = table_of(context, ["fc_2"], ["norm_relu"], step_choice={"how": "printed"})
     assert set(table["step_size"]) == {0.02} and "validation accuracy" not in set(table["quantity"])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 from tangentbench.models.normalised import parameter_count
-from tangentbench.models.normalised_runs import DeepArchitecture, draw_runs
+from tangentbench.models.normalised_runs import DeepArchitecture, draw_runs, gains_together
 from tangentbench.registry import Context
 from tangentbench.studies.conditioning.plan import Course, Images, StepChoice
 from tangentbench.training.augmentation import crop_and_flip
@@ -25,11 +24,13 @@ SEARCH_RUN = 1000
 """The random numbers of the step's choice: none of the runs that are reported has them."""
 MEMORY_BYTES = 3 * 2**30
 """What runs that train together may take."""
+DIVERGED_LOSS = 2.0
+"""A run whose loss ends above so many times that of knowing nothing has diverged, also where it is still a number."""
 COPIES, NUMBER_BYTES, TENSORS_A_LAYER = 6, 4, 3
 """Parameters, gradient, momentum, last, best and a copy of them, in float32; what a layer keeps for its way back."""
 
 TRAIN_ACCURACY, TEST_ACCURACY, TRAIN_LOSS = "train accuracy", "test accuracy", "train loss"
-DOT_PRODUCT, VALIDATION = "mean dot product", "validation accuracy"
+DOT_PRODUCT, VALIDATION, DIVERGED = "mean dot product", "validation accuracy", "diverged runs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,25 +76,48 @@ class Training:
 
     def rows(self, context: Context, task: Task) -> pd.DataFrame:
         """A row a quantity, run and epoch; and for the step's choice a row a step that was tried."""
-        tried: list[dict[str, Any]] = []
-        step = self.printed_step
-        if step is None:
-            step, tried = self.chosen_step(context, task)
-        frames = [pd.DataFrame(tried)] if tried else []
-        for runs in self.groups(list(range(self.runs))):
-            trained = self.train(context, task, runs, [step] * len(runs))
-            frames.append(history_rows(trained).assign(step_size=step))
-        table = pd.concat(frames, ignore_index=True)
+        if self.printed_step is not None:
+            table = self.histories(context, task, self.printed_step)
+        else:
+            table = self.at_chosen_step(context, task)
         about = self.architecture
         return table.assign(network=f"{about.kind}_{about.depth}", normalisation=about.normalisation, training=self.key)
 
+    def at_chosen_step(self, context: Context, task: Task) -> pd.DataFrame:
+        """The runs at the step best on held-out images; the next best takes its place where a run diverges with it.
+
+        Where runs diverge with every step, the one with the fewest such runs is taken.
+        """
+        validation = self.validation_accuracies(context, task)
+        tables: dict[float, pd.DataFrame] = {}
+        diverged: dict[float, int] = {}
+        for step in sorted(validation, key=lambda step: -validation[step]):
+            tables[step] = self.histories(context, task, step)
+            diverged[step] = diverged_runs(tables[step], self.architecture.classes)
+            if not diverged[step]:
+                break
+        chosen = min(diverged, key=lambda step: diverged[step])
+        tried = [
+            {"quantity": quantity, "step_size": step, "value": value, "chosen": step == chosen}
+            for quantity, of_steps in ((VALIDATION, validation), (DIVERGED, diverged))
+            for step, value in of_steps.items()
+        ]
+        return pd.concat([pd.DataFrame(tried), tables[chosen]], ignore_index=True)
+
+    def histories(self, context: Context, task: Task, step: float) -> pd.DataFrame:
+        """What every run does with this step."""
+        groups = self.groups(list(range(self.runs)))
+        frames = [history_rows(self.train(context, task, runs, step)) for runs in groups]
+        return pd.concat(frames, ignore_index=True).assign(step_size=step)
+
     def groups(self, runs: list[int]) -> list[list[int]]:
-        """The runs in batches that fit memory."""
+        """The runs in batches that fit memory; one by one where training together gains nothing."""
         together = max(1, MEMORY_BYTES // run_bytes(self.architecture, self.course.batch_size))
+        together = together if gains_together(self.architecture) else 1
         return [runs[start : start + together] for start in range(0, len(runs), together)]
 
-    def train(self, context: Context, task: Task, runs: list[int], steps: list[float]) -> Trained:
-        label = f"{self.name}-{runs[0]}"
+    def train(self, context: Context, task: Task, runs: list[int], step: float) -> Trained:
+        label, steps = f"{self.name}-{step:g}-{runs[0]}", [step] * len(runs)
         recipe = self.course.recipe(self.drops)
         return train(
             draw_runs(self.architecture, runs, self.seed),
@@ -109,8 +133,8 @@ class Training:
             augment=crop_and_flip if self.augmentation else None,
         )
 
-    def chosen_step(self, context: Context, task: Task) -> tuple[float, list[dict[str, Any]]]:
-        """The step with the best accuracy after the last epoch on images held out of the training set.
+    def validation_accuracies(self, context: Context, task: Task) -> dict[float, float]:
+        """Each step's accuracy after the last epoch of a shortened course, on images held out of the training set.
 
         All steps start from the same weights and see the same batches.
         """
@@ -135,14 +159,16 @@ class Training:
                 augment=crop_and_flip if self.augmentation else None,
             )
             accuracy |= dict(zip(tried, trained.accuracies("validation")["last"], strict=True))
-        best = max(steps, key=lambda step: accuracy[step])
-        return best, [
-            {"quantity": VALIDATION, "step_size": step, "value": value, "chosen": step == best}
-            for step, value in accuracy.items()
-        ]
+        return accuracy
 
     def progress(self, context: Context, label: str, steps: Sequence[float]) -> ProgressFile | None:
         return None if context.work is None else ProgressFile(context.work / f"{label}.npz", repr((self, steps)))
+
+
+def diverged_runs(histories: pd.DataFrame, classes: int) -> int:
+    losses = histories[histories["quantity"] == TRAIN_LOSS].sort_values("epoch")
+    last = losses.drop_duplicates("seed", keep="last")["value"]
+    return int((~(last <= DIVERGED_LOSS * np.log(classes))).sum())
 
 
 def run_bytes(architecture: DeepArchitecture, batch_size: int) -> int:
