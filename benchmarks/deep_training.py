@@ -2,9 +2,10 @@
 
 Fully connected networks and ResNets with batch normalisation and with NormReLU, one run and several. Both sides do what
 a training of Figures 1 to 8 does in an epoch: steps of SGD with momentum on shuffled batches, then the test accuracy.
-The loop also measures the mean dot product of the test representations after every epoch, its default interval. The
-bare loop trains its networks one after the other, in the same memory layout and on the same threads. Weights are drawn
-before the clock starts. Run it on an idle machine: python benchmarks/deep_training.py --threads 2
+The loop also measures the mean dot product of the test representations after every epoch, its default interval, and
+trains several runs together where the study does. The bare loop trains its networks one after the other, in the same
+memory layout and on the same threads. Weights are drawn before the clock starts.
+Run it on an idle machine: python benchmarks/deep_training.py --threads 2
 Where others use the machine too, `--threads 1 --clock processor` compares processor time.
 """
 
@@ -18,7 +19,7 @@ import torch
 from torch import nn
 
 from tangentbench.models.initialisation import stream
-from tangentbench.models.normalised_runs import DeepArchitecture, DeepNets, draw_runs, pixel_major
+from tangentbench.models.normalised_runs import DeepArchitecture, DeepNets, draw_runs, gains_together, pixel_major
 from tangentbench.training.examples import Examples, shuffled
 from tangentbench.training.loop import Recipe, train
 from tangentbench.training.optimisers import Optimiser
@@ -87,11 +88,13 @@ def race(
     """Seconds of the loop and of the bare one."""
     training, test = images(count, 0), images(max(1, count // TEST_SHARE), 1)
     numbers = list(range(runs))
-    nets = draw_runs(architecture, numbers, SEED)
+    groups = [numbers] if gains_together(architecture) else [[run] for run in numbers]
+    drawn = [draw_runs(architecture, group, SEED) for group in groups]
     start = clock()
-    looped(nets, numbers, training, test, epochs)
+    for nets, group in zip(drawn, groups, strict=True):
+        looped(nets, group, training, test, epochs)
     ours = clock() - start
-    del nets
+    del drawn, nets
     networks = [architecture.network(stream(SEED, run).initial_seed()) for run in numbers]
     orders = [torch.cat([shuffled([run], SEED, epoch, count) for epoch in range(1, epochs + 1)]) for run in numbers]
     start = clock()

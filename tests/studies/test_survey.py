@@ -19,10 +19,10 @@ from tangentbench.studies.survey.measurement import (
     cost_against_images,
     cost_against_side,
     entry_ratios,
-    network_named,
     with_laws,
 )
 from tangentbench.studies.survey.operations import covariance_operations
+from tangentbench.studies.survey.plan import network_named
 from tangentbench.studies.survey.regimes import NeuralTangents, Ours, regime
 from tangentbench.studies.survey.stages import Timing, timed
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from tangentbench.costs import Work, work
-from tangentbench.kernels.layers import Network, flat, forward_operations
-from tangentbench.models.layered import weight_shapes
-from tangentbench.studies.survey.measurement import network_named, ways
+from tangentbench.kernels.layers import Network, flat, forward_operations, weight_shapes
 from tangentbench.studies.survey.operations import covariance_operations
+from tangentbench.studies.survey.plan import network_named, ways
 
 GIB = 2**30
 DATASET_GIB = 0.75
@@ -35,7 +35,7 @@ def once(
     """One Gram matrix and one inference."""
     if kernel == "empirical_ntk":
         forward = forward_operations(network, side, side, CHANNELS)
-        size = sum(one_size(shape) for _, shape in weight_shapes(network, (side, side), CHANNELS))
+        size = sum(prod(shape) for _, shape in weight_shapes(network, (side, side), CHANNELS))
         gradients = 3 * forward * outputs * (2 * train + test)
         products = 2.0 * size * outputs * (train * train + train * test)
         return Work({"convolution_gflop": gradients / 1e9, "dense_gflop": products / 1e9}, gib)
@@ -47,13 +47,6 @@ def once(
     entries = train * train + train * test
     positions = float(side * side) ** 2
     return Work({"neural_tangents_gflop": operations * entries / 1e9}, JAX_GIB + 16 * 4 * batch**2 * positions / GIB)
-
-
-def one_size(shape: Sequence[int]) -> float:
-    size = 1.0
-    for length in shape:
-        size *= length
-    return size
 
 
 def summed(works: Sequence[Work]) -> Work:

@@ -214,3 +214,31 @@ def _operations(layers: Sequence[Layer], size: tuple[int, int], channels: int) -
             total += 2.0 * channels * layer.units
             channels = layer.units
     return total, size, channels
+
+
+def weight_shapes(
+    layers: Sequence[Layer], size: tuple[int, int], channels: int, path: str = "layer"
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The finite network's weights by name, for images of `size` = (height, width) with `channels` channels."""
+    for number, layer in enumerate(layers):
+        name = f"{path}_{number}"
+        if isinstance(layer, Convolution):
+            yield name, (layer.channels, channels, layer.filter, layer.filter)
+        elif isinstance(layer, Dense):
+            yield name, (layer.units, channels)
+        elif isinstance(layer, Residual):
+            yield from weight_shapes(layer.main, size, channels, f"{name}_main")
+            yield from weight_shapes(layer.shortcut, size, channels, f"{name}_shortcut")
+        channels = channels * size[0] * size[1] if isinstance(layer, Flatten) else channels_after(layer, channels)
+        size = (1, 1) if isinstance(layer, Flatten | GlobalAveragePool) else walk([layer], size, gaussian=True)[0]
+
+
+def channels_after(layer: Layer, channels: int) -> int:
+    if isinstance(layer, Convolution):
+        return layer.channels
+    if isinstance(layer, Dense):
+        return layer.units
+    if isinstance(layer, Residual):
+        for inner in layer.main:
+            channels = channels_after(inner, channels)
+    return channels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +17,8 @@ from tangentbench.kernels.layers import (
     GlobalAveragePool,
     Layer,
     Relu,
-    Residual,
     padding,
-    walk,
+    weight_shapes,
 )
 
 Weights = dict[str, Tensor]
@@ -30,33 +29,6 @@ def initial_weights(network: Sequence[Layer], shape: tuple[int, int, int], seed:
     generator = torch.Generator().manual_seed(seed)
     sizes = dict(weight_shapes(network, shape[:2], shape[2]))
     return {name: torch.randn(size, generator=generator) for name, size in sizes.items()}
-
-
-def weight_shapes(
-    layers: Sequence[Layer], size: tuple[int, int], channels: int, path: str = "layer"
-) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for number, layer in enumerate(layers):
-        name = f"{path}_{number}"
-        if isinstance(layer, Convolution):
-            yield name, (layer.channels, channels, layer.filter, layer.filter)
-        elif isinstance(layer, Dense):
-            yield name, (layer.units, channels)
-        elif isinstance(layer, Residual):
-            yield from weight_shapes(layer.main, size, channels, f"{name}_main")
-            yield from weight_shapes(layer.shortcut, size, channels, f"{name}_shortcut")
-        channels = channels * size[0] * size[1] if isinstance(layer, Flatten) else channels_after(layer, channels)
-        size = (1, 1) if isinstance(layer, Flatten | GlobalAveragePool) else walk([layer], size, gaussian=True)[0]
-
-
-def channels_after(layer: Layer, channels: int) -> int:
-    if isinstance(layer, Convolution):
-        return layer.channels
-    if isinstance(layer, Dense):
-        return layer.units
-    if isinstance(layer, Residual):
-        for inner in layer.main:
-            channels = channels_after(inner, channels)
-    return channels
 
 
 def forward(network: Sequence[Layer], weights: Mapping[str, Tensor], images: Tensor) -> Tensor:

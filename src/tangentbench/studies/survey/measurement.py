@@ -11,11 +11,10 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from tangentbench.errors import UnknownName
-from tangentbench.kernels.layers import Network, myrtle, resnet50
 from tangentbench.registry import Context, study
 from tangentbench.studies.survey.images import Images, prepared
-from tangentbench.studies.survey.regimes import FINITE, Regime, regime
+from tangentbench.studies.survey.plan import network_named, ways
+from tangentbench.studies.survey.regimes import Regime, regime
 from tangentbench.studies.survey.stages import (
     COMPILATION,
     GRAM,
@@ -29,28 +28,9 @@ from tangentbench.tables import read_if_there, write_table
 from tangentbench.theory.power_law import fit_power_law
 
 SECONDS_A_DAY = 86400.0
-RESNET_CHANNELS = 64
 MEASURED_STAGES = (GRAM, INTEGRATION, INFERENCE)
 ENTRY_RATIO = "entry ratio"
 GIB = 2**30
-
-
-def network_named(name: str, settings: Mapping[str, Any], outputs: int) -> Network:
-    """The network named, with `outputs` outputs; settings are keyword arguments of its builder."""
-    builders: dict[str, Callable[..., Network]] = {"myrtle": myrtle, "resnet50": resnet50}
-    if name not in builders:
-        raise UnknownName("architecture", name, list(builders))
-    given = dict(settings)
-    if "width_factor" in given:
-        given["width"] = max(1, round(RESNET_CHANNELS * given.pop("width_factor")))
-    return builders[name](outputs=outputs, **given)
-
-
-def ways(kernels: Sequence[str], backends: Sequence[str]) -> list[tuple[str, str]]:
-    """Every kernel with every way to compute it; the finite network has one."""
-    return [
-        (kernel, backend) for kernel in kernels for backend in ([FINITE] if kernel == "empirical_ntk" else backends)
-    ]
 
 
 def outputs_of(loss: str, images: Images) -> int:

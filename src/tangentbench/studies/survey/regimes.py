@@ -25,7 +25,6 @@ from tangentbench.studies.survey.operations import covariance_operations
 Float64 = NDArray[np.float64]
 OURS: dict[str, Backend] = {"native": "native", "torch": "torch"}
 KINDS: dict[str, Kind] = {"ntk": "ntk", "nngp": "nngp"}
-FINITE = "finite"
 
 
 class Regime(Protocol):
