@@ -65,9 +65,20 @@ def test_every_working_artifact_has_an_estimate_at_every_scale(name: str) -> Non
 
 def test_estimates_add_up() -> None:
     whole = call_json("estimate", *WORKING, "--scale", "cpu")
-    parts = [call_json("estimate", name, "--scale", "cpu") for name in WORKING]
+    parts = [call_json("estimate", name, "--scale", "cpu")["artifacts"][name] for name in WORKING]
     assert whole["core_hours"] == pytest.approx(sum(part["core_hours"] for part in parts))
     assert whole["memory_gib"] == max(part["memory_gib"] for part in parts)
+
+
+def test_an_estimate_counts_what_is_built_before_and_no_training_twice() -> None:
+    lender = call_json("estimate", "conditioning_fig3", "--scale", "cpu")
+    borrower = call_json("estimate", "conditioning_fig7", "--scale", "cpu")
+    assert set(borrower["artifacts"]) == {"conditioning_fig3", "conditioning_fig7"}
+    own = borrower["artifacts"]["conditioning_fig7"]["core_hours"]
+    assert borrower["core_hours"] == pytest.approx(own + lender["core_hours"])
+    # three trainings against one: figure 3 lends NormReLU's, SeLU's is figure 7's own
+    assert own == pytest.approx(lender["core_hours"] / 3, rel=0.05)
+    assert borrower["artifacts"]["conditioning_fig3"] == lender["artifacts"]["conditioning_fig3"]
 
 
 def test_planned_artifact_has_no_estimate() -> None:

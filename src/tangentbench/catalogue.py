@@ -7,7 +7,7 @@ the claims) is derived from it. This module stays light: no torch, no pandas.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -159,6 +159,21 @@ class Catalogue:
         if not artifact.working:
             raise NotWorkingYet(name)
         return artifact
+
+    def used_by(self, artifact: Artifact, scale: str) -> list[Artifact]:
+        """The artifacts whose tables it needs."""
+        return [self.working_artifact(name) for name in artifact.uses_at(scale)]
+
+    def with_used(self, artifacts: Iterable[Artifact], scale: str) -> list[Artifact]:
+        """Also what they need, and what that needs, in catalogue order."""
+        found: set[str] = set()
+        waiting = list(artifacts)
+        while waiting:
+            artifact = waiting.pop()
+            if artifact.name not in found:
+                found.add(artifact.name)
+                waiting += self.used_by(artifact, scale)
+        return [artifact for artifact in self if artifact.name in found]
 
     def select(self, targets: list[str] | tuple[str, ...]) -> list[Artifact]:
         """The artifacts that `targets` (artifacts, studies or `all`) name, in catalogue order."""

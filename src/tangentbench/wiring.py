@@ -84,7 +84,7 @@ class Wiring:
         return [str(self.paths.dataset(name)) for name in self.catalogue.artifact(artifact).datasets_at(scale)]
 
     def used_tables(self, artifact: str, scale: str) -> list[str]:
-        used = (self.catalogue.working_artifact(name) for name in self.catalogue.artifact(artifact).uses_at(scale))
+        used = self.catalogue.used_by(self.catalogue.artifact(artifact), scale)
         return [str(self.paths.table(scale, one.study, one.name)) for one in used]
 
     @cached_property
@@ -130,10 +130,11 @@ class Wiring:
         return Cluster.load(self.paths, load_unit_costs(self.paths))
 
     def part_needs(self, wildcards: Any) -> Needs:
-        """What the job of a part asks for, without the matrices that jobs of their own compute."""
+        """What the job of a part asks for, without what tables lend and the matrices that jobs of their own compute."""
         one, scale, part = self.catalogue.working_artifact(wildcards.artifact), wildcards.scale, wildcards.part
         done_elsewhere = [tiled_work(plan) for plan in part_plans(one, scale, part)]
-        return self._cluster.needs(without(part_work(one, scale, part), done_elsewhere), one.threads, one.name)
+        own = part_work(one, scale, part, self.catalogue.used_by(one, scale))
+        return self._cluster.needs(without(own, done_elsewhere), one.threads, one.name)
 
     def part_memory(self, wildcards: Any, attempt: int) -> int:
         return attempt * self.part_needs(wildcards).memory_mb
@@ -146,8 +147,10 @@ class Wiring:
 
     def part_group(self, wildcards: Any) -> str:
         """Small parts share a submission; not those of artifacts that wait for each other's tables."""
-        used = {name for one in self.catalogue for name in one.uses}
-        alone = wildcards.artifact in used or self.catalogue.artifact(wildcards.artifact).uses
+        name, scale = wildcards.artifact, wildcards.scale
+        alone = self.catalogue.artifact(name).uses_at(scale) or any(
+            name in one.uses_at(scale) for one in self.catalogue
+        )
         return "part" if alone or not self.part_needs(wildcards).small else "small_part"
 
     def tile_needs(self, wildcards: Any) -> Needs:

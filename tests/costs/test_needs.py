@@ -94,7 +94,7 @@ def wiring() -> Wiring:
 def test_parts_ask_for_what_estimate_says(wiring: Wiring, scale: str) -> None:
     """Summed over its parts, an artifact asks for at least its estimated time, and its largest part for its memory."""
     for artifact in wiring.catalogue.working:
-        cost = estimate(artifact, scale, PRICES, PATHS)
+        cost = estimate(artifact, scale, PRICES, PATHS, wiring.catalogue.used_by(artifact, scale))
         if not cost.known or artifact.gram_tiles_at(scale):
             continue
         parts = [SimpleNamespace(artifact=artifact.name, scale=scale, part=part) for part in artifact.parts_at(scale)]
@@ -111,9 +111,10 @@ def test_a_retry_asks_for_more_memory(wiring: Wiring) -> None:
 
 
 def test_artifacts_that_wait_for_each_other_share_no_submission(wiring: Wiring) -> None:
-    used = {name for artifact in wiring.catalogue for name in artifact.uses}
+    used = {name for artifact in wiring.catalogue for name in artifact.uses_at("quick")}
+    assert "conditioning_fig3" in used
     for artifact in wiring.catalogue.working:
-        if artifact.uses or artifact.name in used:
+        if artifact.uses_at("quick") or artifact.name in used:
             part = next(iter(artifact.parts_at("quick")))
             assert wiring.part_group(SimpleNamespace(artifact=artifact.name, scale="quick", part=part)) == "part"
 

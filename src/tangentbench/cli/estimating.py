@@ -25,11 +25,15 @@ from tangentbench.costs.model import Estimate, estimate, load_unit_costs, total
 @scale_option
 @json_option
 def command(targets: tuple[str, ...], scale: str | None, as_json: bool) -> None:
-    """Estimate core-hours, GPU-hours, memory and disk of artifacts, studies or `all` from measured unit costs."""
+    """Estimate core-hours, GPU-hours, memory and disk of artifacts, studies or `all` from measured unit costs.
+
+    Artifacts whose tables a target needs are listed too: they are built first.
+    """
     paths, catalogue = open_project()
     scale = chosen_scale(paths, scale)
     prices = load_unit_costs(paths)
-    costs = {one.name: estimate(one, scale, prices, paths) for one in catalogue.select(targets)}
+    built = catalogue.with_used(catalogue.select(targets), scale)
+    costs = {one.name: estimate(one, scale, prices, paths, catalogue.used_by(one, scale)) for one in built}
     whole = total(costs.values())
     unknown = [name for name, cost in costs.items() if not cost.known]
     if as_json:

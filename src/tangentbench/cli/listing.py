@@ -23,7 +23,10 @@ def command(targets: tuple[str, ...], status: str | None, as_json: bool) -> None
     paths, catalogue = open_project()
     prices = load_unit_costs(paths)
     chosen = [one for one in catalogue.select(targets or ("all",)) if status in (None, one.status)]
-    costs = {one.name: {scale: estimate(one, scale, prices, paths) for scale in SCALES} for one in chosen}
+    costs = {
+        one.name: {scale: estimate(one, scale, prices, paths, catalogue.used_by(one, scale)) for scale in SCALES}
+        for one in chosen
+    }
     if as_json:
         print_json([record(one, costs[one.name]) for one in chosen])
         return

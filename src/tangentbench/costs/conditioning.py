@@ -72,7 +72,8 @@ ELEMENTWISE_FLOPS = 120
 CONVOLUTION_SHARE = 0.7
 """Time of the ResNets' convolutions against the priced ones, which have another layout in memory (measured)."""
 COPIES, NUMBER_BYTES, TENSORS_A_LAYER = 6, 4, 3
-TOGETHER_BYTES = 3 * 2**30
+GIB = 2**30
+TOGETHER_GIB = 3.0
 """What runs that train together may take."""
 TEST_PASSES = 1 / WAYS
 """Testing an image costs a forward pass."""
@@ -108,31 +109,58 @@ def deep_trainings(
     *,
     networks: Sequence[str],
     normalisations: Sequence[str],
+    steps: Mapping[str, Mapping[str, float]],
+    shape: Mapping[str, Any],
+    course: Mapping[str, Any],
+    drop_epochs: Mapping[str, Any],
+    images: Mapping[str, Any],
+    step_choice: Mapping[str, Any],
+    runs: int,
+    augmentation: bool,
+    probe_absolute: bool,
+    **_: object,
+) -> Work:
+    """A training for every network and normalisation; figures whose trainings have the same settings share them."""
+    settings = (shape, course, images, step_choice, runs, augmentation, probe_absolute)
+    pieces: dict[str, Work] = {}
+    for network in networks:
+        for normalisation in normalisations:
+            step = steps.get(network, {}).get(normalisation) if step_choice["how"] == "printed" else None
+            own = (network, normalisation, step, drop_epochs.get(normalisation), *settings)
+            pieces[repr(own)] = deep_training(network, shape, course, images, step_choice, runs)
+    data = NUMBER_BYTES * COLOURS * images["side"] ** 2 * 3 * (images["train"] + images["test"]) / GIB
+    units: dict[str, float] = {}
+    for piece in pieces.values():
+        for unit, amount in piece.units.items():
+            units[unit] = units.get(unit, 0.0) + amount
+    memory = data + max(piece.memory_gib for piece in pieces.values())
+    return Work(units, memory, sum(piece.disk_gib for piece in pieces.values()), lendable=pieces)
+
+
+def deep_training(
+    network: str,
     shape: Mapping[str, Any],
     course: Mapping[str, Any],
     images: Mapping[str, Any],
     step_choice: Mapping[str, Any],
     runs: int,
-    **_: object,
 ) -> Work:
-    """An upper bound: a training that another figure's table lends is counted again."""
+    """The search for a step and the runs of one network with one normalisation."""
+    kind, depth = network.split("_")[0], int(network.split("_")[1])
     passes = runs * course["epochs"] * (images["train"] + TEST_PASSES * (images["test"] + images["probe"]))
-    dense, convolution, memory = 0.0, 0.0, 0.0
-    for network in networks:
-        kind, depth = network.split("_")[0], int(network.split("_")[1])
-        tried = len(step_choice.get("grid", {}).get(kind, ())) * step_choice.get("epochs", 0)
-        total = WAYS * len(normalisations) * (passes + tried * images["train"])
-        if kind == "fc":
-            width, inputs = shape["fc_width"], COLOURS * images["side"] ** 2
-            dense += total * fully_connected_flops(depth, width, inputs)
-            parameters, values = inputs * width + (depth - 1) * width**2, float(depth * width)
-        else:
-            convolutions, values = resnet_flops(depth, shape["resnet_channels"], images["side"])
-            convolution += CONVOLUTION_SHARE * total * convolutions
-            dense += total * ELEMENTWISE_FLOPS * values
-            parameters = 9 * 7 * depth * shape["resnet_channels"] ** 2
-        a_run = NUMBER_BYTES * (COPIES * parameters + TENSORS_A_LAYER * course["batch_size"] * values)
-        memory = max(memory, a_run * runs if a_run * runs < TOGETHER_BYTES else max(a_run, TOGETHER_BYTES))
-    data = NUMBER_BYTES * COLOURS * images["side"] ** 2 * 3 * (images["train"] + images["test"])
-    units = {"dense_gflop": dense / 1e9, "convolution_gflop": convolution / 1e9}
-    return Work(units, memory_gib=(memory + data) / 2**30, disk_gib=memory / 2**30)
+    tried = len(step_choice.get("grid", {}).get(kind, ()))
+    total = WAYS * (passes + tried * step_choice.get("epochs", 0) * images["train"])
+    if kind == "fc":
+        width, inputs = shape["fc_width"], COLOURS * images["side"] ** 2
+        units = {"dense_gflop": total * fully_connected_flops(depth, width, inputs) / 1e9}
+        parameters, values = inputs * width + (depth - 1) * width**2, float(depth * width)
+    else:
+        convolutions, values = resnet_flops(depth, shape["resnet_channels"], images["side"])
+        units = {
+            "convolution_gflop": CONVOLUTION_SHARE * total * convolutions / 1e9,
+            "dense_gflop": total * ELEMENTWISE_FLOPS * values / 1e9,
+        }
+        parameters = 9 * 7 * depth * shape["resnet_channels"] ** 2
+    a_run = NUMBER_BYTES * (COPIES * parameters + TENSORS_A_LAYER * course["batch_size"] * values) / GIB
+    memory = a_run * runs if a_run * runs < TOGETHER_GIB else max(a_run, TOGETHER_GIB)
+    return Work(units, memory, disk_gib=(tried + runs) * COPIES * NUMBER_BYTES * parameters / GIB)

@@ -25,6 +25,8 @@ class Work:
     units: Mapping[str, float] = field(default_factory=dict)
     memory_gib: float = 0.0
     disk_gib: float = 0.0
+    lendable: Mapping[str, Work] = field(default_factory=dict)
+    """Pieces of it whose results another artifact takes over where a piece of its own has the same name."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,19 @@ def load_unit_costs(paths: Paths) -> dict[str, UnitCost]:
     return {name: UnitCost(entry["device"], float(entry["seconds"])) for name, entry in raw["units"].items()}
 
 
-def estimate(artifact: Artifact, scale: str, prices: Mapping[str, UnitCost], paths: Paths) -> Estimate:
-    """The cost of one artifact at one scale; UNKNOWN while it is planned or has no work model."""
-    model = find_model(artifact)
-    if not artifact.working or model is None:
+def estimate(
+    artifact: Artifact,
+    scale: str,
+    prices: Mapping[str, UnitCost],
+    paths: Paths,
+    used: Sequence[Artifact] = (),
+) -> Estimate:
+    """The cost of one artifact at one scale, once those it uses are built; UNKNOWN while it has no work model."""
+    if not artifact.working:
         return UNKNOWN
-    parts = artifact.parts_at(scale)
-    works = [model(**settings) for settings in parts.values()]
+    works = [one for part in artifact.parts_at(scale) if (one := part_work(artifact, scale, part, used))]
+    if not works:
+        return UNKNOWN
     seconds = [price(amount, prices, paths, artifact.name) for amount in works]
     overhead = JOB_OVERHEAD_SECONDS * (len(works) + 1)
     return Estimate(
@@ -103,21 +111,34 @@ def price(work: Work, prices: Mapping[str, UnitCost], paths: Paths, what: str) -
     return seconds
 
 
-def part_work(artifact: Artifact, scale: str, part: str) -> Work | None:
-    """The work of one job of an artifact, or None where no model stands."""
+def part_work(artifact: Artifact, scale: str, part: str, used: Sequence[Artifact] = ()) -> Work | None:
+    """The work of one job of an artifact without what the artifacts `used` lend it; None where no model stands."""
     model = find_model(artifact)
-    return None if model is None else model(**artifact.parts_at(scale)[part])
+    if model is None:
+        return None
+    work = model(**artifact.parts_at(scale)[part])
+    if not work.lendable:
+        return work
+    lent = {name for lender in used for one in works_of(lender, scale) for name in one.lendable}
+    return without(work, [piece for name, piece in work.lendable.items() if name in lent])
+
+
+def works_of(artifact: Artifact, scale: str) -> list[Work]:
+    """The work of every job of an artifact, with what others lend it; none where no model stands."""
+    model = find_model(artifact)
+    return [] if model is None else [model(**settings) for settings in artifact.parts_at(scale).values()]
 
 
 def without(work: Work | None, done_elsewhere: Sequence[Work]) -> Work | None:
-    """`work` less the units that other jobs do."""
+    """`work` less the units, and the disk, of work that is done elsewhere."""
     if work is None:
         return None
     units = dict(work.units)
     for one in done_elsewhere:
         for unit, quantity in one.units.items():
             units[unit] = max(0.0, units.get(unit, 0.0) - quantity)
-    return Work(units, work.memory_gib, work.disk_gib)
+    disk = work.disk_gib - sum(one.disk_gib for one in done_elsewhere)
+    return Work(units, work.memory_gib, max(0.0, disk))
 
 
 def find_model(artifact: Artifact) -> WorkModel | None:
