@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -175,8 +177,11 @@ def test_incomplete_batches_are_filled_up():
 
 
 def test_the_best_of_several_is_taken():
-    _, spent = timed(lambda: None, Timing(5, 10.0))
+    _, spent = timed(lambda: time.sleep(0.06), Timing(5, 10.0))
     assert spent.repeats == 5
+    assert spent.seconds == pytest.approx(0.06, abs=0.05)
+    _, short = timed(lambda: time.sleep(0.001), Timing(5, 10.0))
+    assert short.repeats > 5
     _, once = timed(lambda: sum(range(100000)), Timing(5, 0.0))
     assert once.repeats == 1
 

@@ -35,7 +35,7 @@ SHORT = {"neural_tangents": "neural-tangents", "native": "native core", "torch":
 SECONDS_A_DAY = 86400.0
 TITLES = {"gram": "Gram matrix", "integration": "integration", "inference": "inference"}
 APART = {"images": 1.3, "side": 1.04}
-"""Factor between the ends of the power laws' lines."""
+"""Factor between the intervals at the power laws' common end."""
 
 
 @figure("survey_fig2_5")
@@ -93,22 +93,19 @@ def chosen(rows: pd.DataFrame, kernel: str, backend: str, *, measured: bool) -> 
 def carried_on(axis: Axes, rows: pd.DataFrame, over: str, artifact: Artifact) -> None:
     """Each series' power law from its last point to the target, its 95 % interval there, and the thesis's number."""
     lines = []
-    spread = 0
+    drawn = 0
     for (kernel, backend), (_, colour, marker) in SERIES.items():
         points, law = (chosen(rows, kernel, backend, measured=one) for one in (True, False))
         if points.empty or law.empty:
             continue
         end = law.iloc[0]
         last = points.sort_values(over).iloc[-1]
-        # all series end at the same place: a little before it, their bars can be told from each other
-        spread += 1
-        place = end[over] / APART[over] ** spread
-        axis.plot([last[over], place], [last["seconds"], end["seconds"]], "--", color=colour, linewidth=1.1)
+        axis.plot([last[over], end[over]], [last["seconds"], end["seconds"]], "--", color=colour, linewidth=1.1)
+        axis.plot([end[over]], [end["seconds"]], color=colour, marker=marker, mfc="white", markersize=5)
+        drawn += 1
         if np.isfinite(end["high"]) and end["low"] > 0:
-            bars = [[end["seconds"] - end["low"]], [end["high"] - end["seconds"]]]
-            axis.errorbar([place], [end["seconds"]], yerr=bars, color=colour, marker=marker, mfc="white", markersize=5)
-        else:
-            axis.plot([place], [end["seconds"]], color=colour, marker=marker, mfc="white")
+            # all laws end at the same place: beyond it, their intervals can be told from each other
+            axis.vlines(end[over] * APART[over] ** drawn, end["low"], end["high"], color=colour, linewidth=1.4)
         if kernel != "nngp":
             lines.append(f"{SHORT[backend]}: exponent {end['exponent']:.2f}{error(end['exponent_error'])}")
     for printed in artifact.paper_values:

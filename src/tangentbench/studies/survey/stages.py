@@ -18,9 +18,13 @@ T = TypeVar("T")
 GRAM, INTEGRATION, INFERENCE, COMPILATION = "gram", "integration", "inference", "compilation"
 
 
+SHORTEST_SECONDS = 0.2
+"""Stages of milliseconds are repeated for so long: caches, threads and clocks disturb a few repetitions of them."""
+
+
 @dataclass(frozen=True)
 class Timing:
-    """How often a stage may be repeated: at most `repeats` times, no more once `seconds` have passed."""
+    """How often a stage is repeated: `repeats` times, not again once `seconds` have passed, more if it is short."""
 
     repeats: int
     seconds: float
@@ -51,7 +55,7 @@ def timed(action: Callable[[], T], timing: Timing) -> tuple[T, Spent]:
         result = action()
         wall, core = time.perf_counter() - wall, time.process_time() - core
         best, best_core, spent, count = min(best, wall), min(best_core, core), spent + wall, count + 1
-        if count >= timing.repeats or spent >= timing.seconds:
+        if spent >= timing.seconds or (count >= timing.repeats and spent >= SHORTEST_SECONDS):
             return result, Spent(best, best_core, count)
 
 
