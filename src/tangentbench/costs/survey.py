@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
@@ -69,7 +70,7 @@ def integration(count: int, steps: int, outputs: int) -> Work:
     return Work({"flow_step": float(steps), "dense_gflop": 2e-9 * steps * count**2 * outputs})
 
 
-def against_images(
+def measured(
     *,
     architecture: str,
     architecture_settings: Mapping[str, Any],
@@ -78,75 +79,41 @@ def against_images(
     loss: str,
     integration_steps: int,
     batch_size: int,
-    train_sizes: Mapping[str, Sequence[int]],
     test_images: Mapping[str, int],
-    image_side: int,
     finite_gib: float,
-    **_: object,
+    points: Mapping[str, Sequence[tuple[int, int]]],
+    compilations: Mapping[str, int],
 ) -> Work:
+    """`points`: (side, training images) where a backend is timed; `compilations`: how often it compiles."""
     outputs = CLASSES[loss]
     network = network_named(architecture, architecture_settings, outputs)
     works = []
     for kernel, backend in ways(kernels, backends):
-        if backend == "neural_tangents":
-            works.append(compiled(network))
-        for train in train_sizes[backend]:
-            works.append(
-                once(
-                    network,
-                    kernel,
-                    backend,
-                    side=image_side,
-                    train=train,
-                    test=test_images[backend],
-                    batch=batch_size,
-                    outputs=outputs,
-                    gib=finite_gib,
-                )
-            )
-            works.append(integration(train, integration_steps, outputs))
+        works += [compiled(network)] * compilations.get(backend, 0)
+        for side, train in points[backend]:
+            tests = test_images[backend]
+            regression = once(
+                network, kernel, backend, side=side, train=train, test=tests, batch=batch_size, outputs=outputs,
+                gib=finite_gib,
+            )  # fmt: skip
+            works += [regression, integration(train, integration_steps, outputs)]
     return summed(works)
 
 
-for name in ("survey_fig2_5", "survey_fig2_6", "survey_fig2_7"):
-    work(name)(against_images)
+@work("survey_fig2_5")
+@work("survey_fig2_6")
+@work("survey_fig2_7")
+def against_images(*, train_sizes: Mapping[str, Sequence[int]], image_side: int, **settings: Any) -> Work:
+    points = {backend: [(image_side, size) for size in sizes] for backend, sizes in train_sizes.items()}
+    return measured(points=points, compilations={"neural_tangents": 1}, **known(settings))
 
 
 @work("survey_fig2_8")
-def against_side(
-    *,
-    architecture: str,
-    architecture_settings: Mapping[str, Any],
-    kernels: Sequence[str],
-    backends: Sequence[str],
-    loss: str,
-    integration_steps: int,
-    batch_size: int,
-    sides: Mapping[str, Sequence[int]],
-    train_images: int,
-    test_images: Mapping[str, int],
-    finite_gib: float,
-    **_: object,
-) -> Work:
-    outputs = CLASSES[loss]
-    network = network_named(architecture, architecture_settings, outputs)
-    works = []
-    for kernel, backend in ways(kernels, backends):
-        for side in sides[backend]:
-            if backend == "neural_tangents":
-                works.append(compiled(network))
-            works.append(
-                once(
-                    network,
-                    kernel,
-                    backend,
-                    side=side,
-                    train=train_images,
-                    test=test_images[backend],
-                    batch=batch_size,
-                    outputs=outputs,
-                    gib=finite_gib,
-                )
-            )
-            works.append(integration(train_images, integration_steps, outputs))
-    return summed(works)
+def against_side(*, sides: Mapping[str, Sequence[int]], train_images: int, **settings: Any) -> Work:
+    points = {backend: [(side, train_images) for side in own] for backend, own in sides.items()}
+    return measured(points=points, compilations={"neural_tangents": len(sides.get("neural_tangents", ()))}, **known(settings))
+
+
+def known(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of an artifact's settings that its cost depends on."""
+    return {name: settings[name] for name in inspect.signature(measured).parameters if name in settings}

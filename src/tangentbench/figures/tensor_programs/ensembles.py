@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,18 +14,15 @@ from tangentbench.figures.style import (
     category_colours,
     figure_grid,
     legend_outside,
-    log_axis,
-    value_ticks,
 )
 from tangentbench.figures.tensor_programs.laws import label_of
+from tangentbench.figures.tensor_programs.panels import clear_of_noise, width_axes
 from tangentbench.registry import figure
 
 NETWORKS = {"N": 1.0, "N/2": 0.5, "N/4": 0.25}
 """How strongly the curve from all networks, half and a quarter of them is drawn."""
 DASHES = {"all": "-", "matrices": "--"}
 SCALARS = {"train_loss": "train loss", "readout_norm": r"readout norm $\|V\|_F/\sqrt{n}$"}
-NOISE = 2.0
-"""A distance in the limit is drawn where it is this many standard errors."""
 
 
 @figure("tensor_programs_figA_4")
@@ -56,12 +52,8 @@ def panels(table: pd.DataFrame, scalar: str) -> Figure:
                 draw_curves(axis, now[(now["law"] == law) & (now["swapped"] == swapped)], colours[law], marker, swapped)
         for law, gap in limits.get(int(epoch), {}).items():
             axis.axhline(gap, color=colours[law], linestyle=":", linewidth=1.3)
-        log_axis(axis, "x", base=2)
-        log_axis(axis, "y")
-        value_ticks(axis, "x", curves["width"].astype(float))
-        axis.tick_params(axis="x", labelsize=8, labelrotation=45 if curves["width"].nunique() > 5 else 0)
+        width_axes(axis, curves["width"], turned=curves["width"].nunique() > 5)
         axis.set_title("after 1 epoch" if epoch == 1 else f"after {epoch} epochs")
-        axis.set_xlabel("width $n$")
     axes[0, 0].set_ylabel(f"Wasserstein distance from Gaussian,\n{SCALARS[scalar]}")
     legend_outside(fig, where="below", handles=handles(curves, laws, colours, bool(limits)), columns=5)
     return fig
@@ -72,9 +64,9 @@ def clear_limits(rows: pd.DataFrame) -> dict[int, dict[str, float]]:
     found: dict[int, dict[str, float]] = {}
     for epoch in rows["epoch"].unique():
         for law in rows["law"].unique():
-            gaps = rows.loc[(rows["epoch"] == epoch) & (rows["law"] == law), "value"].to_numpy(dtype=float)
-            if gaps.mean() > NOISE * gaps.std(ddof=1) / np.sqrt(len(gaps)):
-                found.setdefault(int(epoch), {})[str(law)] = float(gaps.mean())
+            gap = clear_of_noise(rows.loc[(rows["epoch"] == epoch) & (rows["law"] == law), "value"].astype(float))
+            if gap is not None:
+                found.setdefault(int(epoch), {})[str(law)] = gap
     return found
 
 

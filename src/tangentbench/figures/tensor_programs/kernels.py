@@ -14,15 +14,12 @@ from tangentbench.figures.style import (
     category_colours,
     figure_grid,
     legend_outside,
-    log_axis,
-    value_ticks,
 )
 from tangentbench.figures.tensor_programs.laws import label_of
+from tangentbench.figures.tensor_programs.panels import clear_of_noise, width_axes
 from tangentbench.registry import figure
 
 NETWORKS = {"gru": "GRU", "rnn": "recurrent network", "transformer": "transformer"}
-NOISE = 2.0
-"""A limit is drawn apart from the Gaussian one where their distance is this many of its standard errors."""
 
 
 @figure("tensor_programs_figA_1")
@@ -46,16 +43,12 @@ def panels(table: pd.DataFrame, kernel: str) -> Figure:
         curves = rows[rows["quantity"] == "distance"]
         for law, marker in zip(laws, MARKERS, strict=False):
             draw_law(axis, curves[curves["law"] == law], colours[law], label_of(law), marker)
-        log_axis(axis, "x", base=2)
-        log_axis(axis, "y")
+        width_axes(axis, curves["width"])
         draw_rate(axis, curves)
         for law in laws:
-            shifts = rows.loc[(rows["quantity"] == "limit shift") & (rows["law"] == law), "value"].to_numpy(dtype=float)
+            shifts = rows.loc[(rows["quantity"] == "limit shift") & (rows["law"] == law), "value"].astype(float)
             draw_shift(axis, shifts, colours[law])
-        value_ticks(axis, "x", curves["width"].astype(float))
-        axis.tick_params(axis="x", labelsize=8)
         axis.set_title(f"{NETWORKS[architecture]}, {kernel}")
-        axis.set_xlabel("width $n$")
     axes[0, 0].set_ylabel(r"$\|K_n - K\|_F\ /\ \|K\|_F$,  $K$ Gaussian limit")
     legend_outside(fig, where="below", columns=4)
     return fig
@@ -80,11 +73,12 @@ def draw_rate(axis: Axes, rows: pd.DataFrame) -> None:
     axis.plot(ends, line, color=PAPER, linestyle="--", linewidth=1.1, label="rate $n^{-1/2}$")
 
 
-def draw_shift(axis: Axes, shifts: np.ndarray, colour: str) -> None:
-    """How far a law's own limit lies from the Gaussian one, at the right edge."""
-    if len(shifts) < 2 or shifts.mean() <= NOISE * shifts.std(ddof=1) / np.sqrt(len(shifts)):
+def draw_shift(axis: Axes, shifts: pd.Series, colour: str) -> None:
+    """How far a law's own limit lies from the Gaussian one, where it does."""
+    shift = clear_of_noise(shifts)
+    if shift is None:
         return
     label = "limit of the law, infinite width"
-    axis.axhline(float(shifts.mean()), color=colour, linestyle=":", linewidth=1.3)
+    axis.axhline(shift, color=colour, linestyle=":", linewidth=1.3)
     if label not in axis.get_legend_handles_labels()[1]:
         axis.plot([], [], color=PAPER, linestyle=":", linewidth=1.3, label=label)
