@@ -11,6 +11,7 @@ from small_project import ROOT
 
 from tangentbench import __version__
 from tangentbench.catalogue import load_catalogue
+from tangentbench.config import SCALES
 from tangentbench.paths import Paths
 from tangentbench.report.readme import with_table
 
@@ -53,7 +54,18 @@ def test_version_is_told_once() -> None:
 def test_dvc_has_one_stage_a_study() -> None:
     pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))
     studies = sorted(CATALOGUE.studies)
-    assert sorted(pipeline["stages"]["study"]["foreach"]) == studies
+    borrowers = {
+        one.study: {f"results/${{scale}}/{CATALOGUE.artifact(name).study}" for name in one.uses_at(scale)}
+        for one in CATALOGUE
+        for scale in SCALES
+        if any(CATALOGUE.artifact(name).study != one.study for name in one.uses_at(scale))
+    }
+    alike = pipeline["stages"]["study"]
+    assert sorted([*alike["foreach"], *borrowers]) == studies
+    for study, tables in borrowers.items():
+        own, as_others = pipeline["stages"][study], str(alike["do"]).replace("${item}", study)
+        assert set(own["deps"]) == {*alike["do"]["deps"], *tables}
+        assert str({**own, "deps": alike["do"]["deps"]}) == as_others
     of_gallery = pipeline["stages"]["gallery"]["deps"]
     assert sorted(name for name in of_gallery if name.startswith("results/")) == [
         f"results/${{scale}}/{study}" for study in studies

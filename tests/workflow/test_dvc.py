@@ -24,6 +24,7 @@ def do(project: Project, *call: str) -> str:
 def only_study(file: Path, study: str) -> None:
     """dvc.yaml with `study` as its only stage, metrics and plots."""
     pipeline = yaml.safe_load(file.read_text("utf-8"))
+    pipeline["stages"] = {name: pipeline["stages"][name] for name in ("study", "gallery")}
     pipeline["stages"]["study"]["foreach"] = [study]
     pipeline["stages"]["gallery"]["deps"] = [f"results/${{scale}}/{study}", "src/tangentbench/report"]
     pipeline["metrics"] = [f"results/${{scale}}/{study}/claims.json"]

@@ -111,7 +111,9 @@ def against_images(*, train_sizes: Mapping[str, Sequence[int]], image_side: int,
 @work("survey_fig2_8")
 def against_side(*, sides: Mapping[str, Sequence[int]], train_images: int, **settings: Any) -> Work:
     points = {backend: [(side, train_images) for side in own] for backend, own in sides.items()}
-    return measured(points=points, compilations={"neural_tangents": len(sides.get("neural_tangents", ()))}, **known(settings))
+    return measured(
+        points=points, compilations={"neural_tangents": len(sides.get("neural_tangents", ()))}, **known(settings)
+    )
 
 
 def known(settings: Mapping[str, Any]) -> dict[str, Any]:
