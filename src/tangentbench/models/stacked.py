@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+
+from tangentbench.device import CPU, current
 
 Shape = tuple[int, ...]
 
@@ -73,6 +76,17 @@ class Stack:
     def of_run(self, slot: int) -> dict[str, Tensor]:
         """One run's tensors, without the run axis and without gradients."""
         return {name: tensor[slot].detach() for name, tensor in self.tensors.items()}
+
+
+@contextmanager
+def on_device(nets: object) -> Iterator[torch.device]:
+    """Networks on the process's device while the block lasts, and on the CPU after it."""
+    place = current()
+    move(nets, place)
+    try:
+        yield place
+    finally:
+        move(nets, CPU)
 
 
 def move(nets: object, device: torch.device | str) -> None:
