@@ -61,7 +61,7 @@ def descent(
     weights = sum(depths) * width**2
     flops = families * runs * images * weights * STEP_FLOPS_A_WEIGHT * TYPICAL_STEPS
     largest = max(depths) * runs * max(width, top_width) * (max(width, top_width) + 3 * images)
-    return Work({"dense_gflop": flops / 1e9}, memory_gib=2 * largest * 4 / 2**30)
+    return Work({"network_gflop": flops / 1e9}, memory_gib=2 * largest * 4 / 2**30)
 
 
 CLASSES, COLOURS = 10, 3
@@ -134,5 +134,5 @@ def deep_trainings(
         a_run = NUMBER_BYTES * (COPIES * parameters + TENSORS_A_LAYER * course["batch_size"] * values)
         memory = max(memory, a_run * runs if a_run * runs < TOGETHER_BYTES else max(a_run, TOGETHER_BYTES))
     data = NUMBER_BYTES * COLOURS * images["side"] ** 2 * 3 * (images["train"] + images["test"])
-    units = {"dense_gflop": dense / 1e9, "convolution_gflop": convolution / 1e9}
+    units = {"network_gflop": dense / 1e9, "convolution_gflop": convolution / 1e9}
     return Work(units, memory_gib=(memory + data) / 2**30, disk_gib=memory / 2**30)
