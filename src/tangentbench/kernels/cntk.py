@@ -125,13 +125,13 @@ def describe_shape(images: np.ndarray) -> str:
     return f"{height} x {width} with {channels} channel{'s' if channels != 1 else ''}"
 
 
-def chosen_backend(backend: str, size: tuple[int, ...] = (32, 32)) -> str:
-    """The backend that computes images of this height and width."""
+def chosen_backend(backend: str, size: tuple[int, ...] = (32, 32), gpu: bool | None = None) -> str:
+    """The backend that computes images of this height and width, on a GPU or not (None: the process's device says)."""
     if backend not in BACKENDS:
         raise UnknownName("backend", str(backend), BACKENDS)
     if backend != "auto":
         return backend
-    if on_gpu():
+    if on_gpu() if gpu is None else gpu:
         from tangentbench.kernels import recursion_triton
 
         return "triton" if recursion_triton.installed() and recursion_triton.fits(*size) else "torch"
