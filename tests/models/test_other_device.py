@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch._lazy
-from second_device import lazy_device
+from second_device import computed_at_once, lazy_device, mend_split
 
 from tangentbench import registry
 from tangentbench.models import attention, recurrent, shallow, stacked
@@ -37,19 +36,6 @@ KERNELS: dict[str, tuple[Callable[..., torch.Tensor], Sequences]] = {
     "transformer": (partial(attention.transformer_state_kernel, depth=1), SENTENCES),
     "transformer_tangent": (attention.transformer_tangent_kernel, PIXELS),
 }
-
-
-def computed_at_once(monkeypatch: pytest.MonkeyPatch, kind: type, method: str, devices: list[str]) -> None:
-    """Let a step be computed before the next one, which this device would put off, and note where it was taken."""
-    step = getattr(kind, method)
-
-    def taken(self: Any, *arguments: Any) -> Any:
-        result = step(self, *arguments)
-        torch._lazy.mark_step()
-        devices.append(self.first.device.type)
-        return result
-
-    monkeypatch.setattr(kind, method, taken)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -90,8 +76,7 @@ def test_ensembles_there_are_the_cpus(layers: int, monkeypatch: pytest.MonkeyPat
         return nets, train(nets, SPAN, LABELS, 3, SCHEDULE, lambda epoch: torch.arange(4).roll(epoch))
 
     nets_here, here = trained()
-    devices: list[str] = []
-    computed_at_once(monkeypatch, ShallowNets, "descend", devices)
+    devices = computed_at_once(monkeypatch, "descend", ShallowNets)
     monkeypatch.setattr(stacked, "current", lazy_device)
     nets_there, there = trained()
     assert devices == ["lazy"] * 6
@@ -136,24 +121,16 @@ def family(loss: str = "cross_entropy") -> PenalisedNets:
 @pytest.fixture
 def families_elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Where steps were taken; fused updates exist for CPU and CUDA only, the same formulas serve without them."""
-    lazy_device()
-    devices: list[str] = []
-    computed_at_once(monkeypatch, PenalisedNets, "backward", devices)
+    devices = computed_at_once(monkeypatch, "backward", PenalisedNets)
     plain = {"adam": torch.optim.Adam, "descent": torch.optim.SGD}
     monkeypatch.setattr(
         full_batch,
         "OPTIMISERS",
         {name: lambda given, step, make=make: make(given, lr=step, foreach=False) for name, make in plain.items()},
     )
-    # this device's own split gives tensors that it does not take for its own
-    monkeypatch.setattr(torch, "split", narrowed)
+    mend_split(monkeypatch)
     monkeypatch.setattr(stacked, "current", lazy_device)
     return devices
-
-
-def narrowed(tensor: torch.Tensor, sizes: list[int]) -> list[torch.Tensor]:
-    starts = np.cumsum([0, *sizes[:-1]]).tolist()
-    return [tensor.narrow(0, start, size) for start, size in zip(starts, sizes, strict=True)]
 
 
 def test_penalised_families_there_are_the_cpus(request: pytest.FixtureRequest) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch._lazy
-from second_device import lazy_device
+from second_device import computed_at_once, lazy_device
 
 from tangentbench.models import memorisation, stacked, wide
 from tangentbench.models.memorisation import Architecture, MemorisationNets
@@ -38,21 +36,8 @@ NETS = {"memorisation": memorisation_nets, "wide": wide_nets, "top": lambda: Top
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The devices on which errors of steps lie; steps are computed at once, which this device would put off."""
-    lazy_device()
-    devices = []
-
-    def computed(step: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        def taken(*arguments: Any) -> torch.Tensor:
-            errors = step(*arguments)
-            torch._lazy.mark_step()
-            devices.append(errors.device.type)
-            return errors
-
-        return taken
-
-    for kind in (LayeredNets, TopLayers):
-        monkeypatch.setattr(kind, "descend", computed(kind.descend))
+    """The devices on which steps are taken."""
+    devices = computed_at_once(monkeypatch, "descend", LayeredNets, TopLayers)
     monkeypatch.setattr(stacked, "current", lazy_device)
     return devices
 
