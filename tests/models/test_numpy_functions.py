@@ -51,6 +51,12 @@ def test_what_torch_lacks_is_numpys(function) -> None:
     torch.testing.assert_close(there.cpu(), elementwise(function, VALUES))
 
 
+def test_numbers_keep_double_precision() -> None:
+    values = VALUES.double()
+    there = elementwise(lambda x: np.multiply(x, 0.1) / 0.3, values.to(lazy_device()))
+    torch.testing.assert_close(there.cpu(), values * 0.1 / 0.3, rtol=1e-15, atol=0)
+
+
 def test_on_the_cpu_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numpy_functions, "TensorArray", None)
     assert elementwise(np.cbrt, VALUES).equal(torch.from_numpy(np.cbrt(VALUES.numpy())))

@@ -68,7 +68,7 @@ class TensorArray(np.lib.mixins.NDArrayOperatorsMixin):
             return value.tensor
         if np.ndim(value):
             return torch.as_tensor(value).to(self.tensor.device)
-        return torch.full((), float(value), device=self.tensor.device)
+        return torch.full((), float(value), dtype=torch.float64, device=self.tensor.device)
 
 
 def unwrapped(value: Any) -> Any:
