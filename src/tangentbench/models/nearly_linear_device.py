@@ -1,6 +1,7 @@
-"""The passes of nearly_linear.py on the process's device: there in blocks on the CPU, here all runs in one product.
+"""The passes of nearly linear networks on the process's device.
 
-A core wants blocks that fit its cache, and one run after the other; a GPU wants products large enough to fill it.
+On the CPU they are those of nearly_linear.py: a core wants blocks that fit its cache, and one run after the other. A
+GPU wants products large enough to fill it: all runs in one.
 """
 
 from __future__ import annotations
