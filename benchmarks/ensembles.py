@@ -104,7 +104,7 @@ def main(
         (together(reduced(), span, labels, steps, step, clock) for _ in range(repeats)), key=lambda pair: pair[1]
     )
     gap = np.abs(losses[: len(alone_losses)] - alone_losses).max()
-    start = float(losses_of(few, whole, labels).mean())
+    start = float(losses_of(few, whole.inputs, labels).mean())
     counted = "processor" if processor else "wall"
     print(f"{networks} networks of width {width}, {steps} steps, {threads} threads, {counted} time")
     print(f"train loss {start:.3f} -> {losses.mean():.4f}")

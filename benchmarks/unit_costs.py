@@ -141,13 +141,22 @@ UNITS: dict[str, tuple[Callable[[], float], str]] = {
 }
 
 
+DERIVED = {
+    "network_gflop": ("dense_gflop", "the same GFLOP where a network's torch does it, on a GPU if the job has one")
+}
+"""Units with the price of another, which they follow in the file."""
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    units = {}
+    units: dict[str, dict[str, Any]] = {}
     for name, (measure, what) in UNITS.items():
         seconds = measure()
         print(f"{name}: {seconds:.3e} s, {what}")
         units[name] = {"what": what, "device": "cpu", "seconds": float(f"{seconds:.3g}"), "source": "measured"}
+        for derived, (source, as_what) in DERIVED.items():
+            if source == name:
+                units[derived] = units[name] | {"what": as_what, "source": "derived"}
     record = {"measured_on": f"{cpu_model()}, torch {torch.__version__.split('+')[0]}", "units": units}
     with written_whole(Paths(find_root()).unit_costs) as temporary:
         temporary.write_text(HEAD + "\n" + yaml.safe_dump(record, sort_keys=False, width=110), encoding="utf-8")

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from tangentbench import device
+from tangentbench.cli.doctor import compute
 from tangentbench.device import DEVICE_VARIABLE, NoSuchDevice, choose, current, on_gpu
+from tangentbench.kernels import native, recursion_triton
 from tangentbench.registry import Context
 
 
@@ -53,6 +55,17 @@ def test_mistakes_have_a_sentence(name: str, count: int, words: str, monkeypatch
     with pytest.raises(NoSuchDevice, match=words):
         choose(name)
         current()
+
+
+@pytest.mark.parametrize(("name", "backend"), [("auto", "triton"), ("cpu", "native"), ("cuda:7", "native")])
+def test_doctor_names_the_backend_of_the_device_that_is_set(
+    name: str, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus(monkeypatch, 1)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a GPU")
+    monkeypatch.setattr(recursion_triton, "installed", lambda: True)
+    monkeypatch.setattr(native, "available", lambda: True)
+    assert compute(name)["CNTK backend"] == backend
 
 
 def test_nothing_chosen_is_auto(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tangentbench.errors import TangentbenchError
 if TYPE_CHECKING:
     import torch
 
-AUTO, CPU = "auto", "cpu"
+AUTO, CPU, CUDA = "auto", "cpu", "cuda"
 NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 NAMES = re.compile(r"auto|cpu|cuda(:\d+)?")
 DEVICE_VARIABLE = "TANGENTBENCH_DEVICE"

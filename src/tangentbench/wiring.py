@@ -143,7 +143,10 @@ class Wiring:
         return self.part_needs(wildcards).minutes
 
     def part_gpus(self, wildcards: Any) -> int:
-        return 0 if self.settings["device"] == "cpu" else self.part_needs(wildcards).gpus
+        return self.wanted_gpus(self.part_needs(wildcards))
+
+    def wanted_gpus(self, needs: Needs) -> int:
+        return 0 if self.settings["device"] == "cpu" else needs.gpus
 
     def part_group(self, wildcards: Any) -> str:
         """Small parts share a submission; not those of artifacts that wait for each other's tables."""
@@ -162,6 +165,9 @@ class Wiring:
 
     def tile_minutes(self, wildcards: Any) -> int:
         return self.tile_needs(wildcards).minutes
+
+    def tile_gpus(self, wildcards: Any) -> int:
+        return self.wanted_gpus(self.tile_needs(wildcards))
 
     def tile_group(self, wildcards: Any) -> str:
         return "small_tile" if self.tile_needs(wildcards).small else "tile"

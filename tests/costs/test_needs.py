@@ -61,11 +61,20 @@ def test_unmodelled_work_asks_for_what_the_configuration_says() -> None:
     assert not asked.small
 
 
-def test_long_convolutions_ask_for_a_gpu() -> None:
+@pytest.mark.parametrize("unit", ["convolution_gflop", "network_gflop"])
+def test_long_network_work_asks_for_a_gpu(unit: str) -> None:
     hours = SETTINGS["gpu"]["core_hours"]
-    assert needs(core_hours("convolution_gflop", 2 * hours)).gpus == 1
-    assert needs(core_hours("convolution_gflop", hours / 2)).gpus == 0
-    assert needs(core_hours("cholesky_gflop", 2 * hours)).gpus == 0
+    assert needs(core_hours(unit, 2 * hours)).gpus == 1
+    assert needs(core_hours(unit, hours / 2)).gpus == 0
+
+
+@pytest.mark.parametrize("unit", ["cholesky_gflop", "dense_gflop", "flow_step"])
+def test_what_stays_on_the_cpu_asks_for_none(unit: str) -> None:
+    assert needs(core_hours(unit, 2 * SETTINGS["gpu"]["core_hours"])).gpus == 0
+
+
+def test_networks_work_has_the_price_of_the_same_products() -> None:
+    assert PRICES["network_gflop"] == PRICES["dense_gflop"]
 
 
 def test_what_tiles_compute_is_not_asked_for_twice() -> None:
@@ -117,6 +126,35 @@ def test_artifacts_that_wait_for_each_other_share_no_submission(wiring: Wiring) 
         if artifact.uses_at("quick") or artifact.name in used:
             part = next(iter(artifact.parts_at("quick")))
             assert wiring.part_group(SimpleNamespace(artifact=artifact.name, scale="quick", part=part)) == "part"
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        ("npk_table2", True),
+        ("bounds_figD_2", True),
+        ("tensor_programs_figA_7", True),
+        ("conditioning_training", True),
+        ("conditioning_theorem3", False),
+        ("npk_fig6", False),
+    ],
+)
+def test_the_papers_long_trainings_ask_for_a_gpu(wiring: Wiring, name: str, asks: bool) -> None:
+    parts = wiring.catalogue.artifact(name).parts_at("paper")
+    asked = [wiring.part_gpus(SimpleNamespace(artifact=name, scale="paper", part=part)) for part in parts]
+    assert any(asked) == asks
+
+
+def test_tiles_ask_for_a_gpu_where_the_cluster_says_so(wiring: Wiring) -> None:
+    """A long tile of the CNTK, which Triton computes on a GPU."""
+    settings = {**SETTINGS, "gpu": {"units": ["cntk_gap_gstep", "cntk_flatten_gstep"], "core_hours": 0.0}}
+    tile = SimpleNamespace(
+        gram="cntk_table1", kernel=next(iter(wiring.grams("paper").of("cntk_table1"))), scale="paper"
+    )
+    assert wiring.tile_gpus(tile) == 0
+    asking = replace(wiring)
+    asking.__dict__["_cluster"] = replace(CLUSTER, settings=settings)
+    assert asking.tile_gpus(tile) == 1
 
 
 def test_no_gpu_is_asked_for_where_none_is_wanted(wiring: Wiring) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from images import TOLERANCE, images, relative_error
+from images import TOLERANCE, channels_first, images, nearly_constant, relative_error
 
 from tangentbench.errors import TangentbenchError
-from tangentbench.kernels import cntk, recursion_triton
+from tangentbench.kernels import cntk, native, recursion_triton
+from tangentbench.kernels.architecture import Architecture
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -32,6 +33,20 @@ def test_interpreted_kernel_agrees_with_the_core(depth, pooling, kind, trained, 
     expected = cntk(first, second, depth, pooling, kind, trained, filter)
     value = cntk(first, second, depth, pooling, kind, trained, filter, dtype=dtype, backend="triton")
     assert relative_error(value, expected) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize(("depth", "pooling", "side"), [(21, "flatten", 4), (21, "gap", 2)])
+def test_nearly_constant_images_hold_in_float32(depth, pooling, side):
+    """Against the core in float64; the kernel alone misses the tolerance, and doubts what the core doubts."""
+    batch = nearly_constant(2, side)
+    exact = cntk(batch.astype(np.float64), depth=depth, pooling=pooling)
+    pixels, architecture = channels_first(batch), Architecture.checked(depth, pooling, "ntk", None, 3)
+    for second in (None, pixels):
+        alone, doubt = recursion_triton.rectangle(pixels, second, architecture, 0.05)
+        assert np.abs(alone / exact - 1).max() > TOLERANCE["float32"]
+        np.testing.assert_allclose(doubt, native.rectangle(pixels, second, architecture, 1, 0.05)[1], atol=1e-3)
+    value = cntk(batch, depth=depth, pooling=pooling, backend="triton")
+    assert np.abs(value / exact - 1).max() < TOLERANCE["float32"]
 
 
 def test_symmetric_matrix_takes_half_the_programs_and_equals_the_whole(monkeypatch):

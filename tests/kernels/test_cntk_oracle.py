@@ -6,10 +6,12 @@ import functools
 
 import numpy as np
 import pytest
-from images import TOLERANCE, images, relative_error
+from images import TOLERANCE, channels_first, images, nearly_constant, relative_error
 from sklearn.datasets import load_sample_image
 
-from tangentbench.kernels import cntk, native
+from tangentbench.kernels import cntk, native, recursion_torch
+from tangentbench.kernels.architecture import Architecture
+from tangentbench.kernels.small_angles import DOUBTFUL_SHARE
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native core was not built here")
 KINDS = [("ntk", True), ("ntk", False), ("nngp", None)]
@@ -136,6 +138,37 @@ def test_float32_holds_where_patches_are_nearly_parallel(case, depth):
     single = patches.astype(np.float32)
     exact = cntk(single.astype(np.float64), depth=depth, pooling="flatten")
     assert np.abs(cntk(single, depth=depth, pooling="flatten") / exact - 1).max() < TOLERANCE["float32"]
+
+
+@pytest.mark.parametrize(("pooling", "depth"), [("gap", 11), ("flatten", 21)])
+def test_torch_holds_nearly_constant_images_in_float32(pooling, depth):
+    """Against neural-tangents in float64; the recursion alone misses the tolerance."""
+    batch = nearly_constant(3, 8 if pooling == "flatten" else 5)
+    exact = cntk(batch.astype(np.float64), batch.astype(np.float64), depth, pooling, backend="neural-tangents")
+    alone, _ = recursion_torch.rectangle(
+        channels_first(batch), None, Architecture.checked(depth, pooling, "ntk", None, 3)
+    )
+    assert np.abs(alone / exact - 1).max() > TOLERANCE["float32"]
+    for value in (
+        cntk(batch, depth=depth, pooling=pooling, backend="torch"),
+        cntk(batch, batch, depth, pooling, backend="torch"),
+    ):
+        assert np.abs(value / exact - 1).max() < TOLERANCE["float32"]
+
+
+@needs_native
+@pytest.mark.parametrize("pooling", ["gap", "flatten"])
+def test_torch_doubts_what_the_core_doubts(pooling, monkeypatch):
+    """In whole squares, in rectangles, and however the squares are cut into blocks."""
+    batch = channels_first(np.concatenate([nearly_constant(3, 5), images(2, 5, 5).astype(np.float32)]))
+    architecture, sine = Architecture.checked(11, pooling, "ntk", None, 3), 0.015
+    for second in (None, batch[1:]):
+        expected = native.rectangle(batch, second, architecture, 1, sine)[1]
+        assert 0 < (expected > DOUBTFUL_SHARE).mean() < 1
+        for size in ((5, 5), (2, 3), (1, 2)):
+            monkeypatch.setattr(recursion_torch, "block", lambda *_, size=size: size)
+            doubt = recursion_torch.rectangle(batch, second, architecture, sine)[1]
+            np.testing.assert_allclose(doubt, expected, atol=1e-3)
 
 
 @needs_native

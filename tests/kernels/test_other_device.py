@@ -23,6 +23,8 @@ def test_gradient_features_there_are_the_cpus(monkeypatch: pytest.MonkeyPatch) -
 def test_torch_recursion_there_is_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     architecture = Architecture.checked(3, "flatten", "ntk", None, 3)
     images = np.random.default_rng(0).random((3, 2, 4, 4))
-    here = recursion_torch.rectangle(images, images, architecture, "cpu")
+    here = recursion_torch.rectangle(images, None, architecture, 0.5, "cpu")
     monkeypatch.setattr(recursion_torch, "current", lazy_device)
-    np.testing.assert_allclose(recursion_torch.rectangle(images, images, architecture), here, rtol=1e-6)
+    there = recursion_torch.rectangle(images, None, architecture, 0.5)
+    np.testing.assert_allclose(there, here, rtol=1e-6)
+    assert (there[1] > 0).any()

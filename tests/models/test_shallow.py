@@ -115,7 +115,7 @@ def test_loss_is_torchs():
     span = Span.of(INPUTS)
     nets = nets_of(span, 2)
     expected = torch.nn.functional.cross_entropy(nets.outputs(span.inputs)[2], LABELS)
-    assert losses_of(nets, span, LABELS)[2] == pytest.approx(float(expected))
+    assert losses_of(nets, span.inputs, LABELS)[2] == pytest.approx(float(expected))
 
 
 def test_bytes_count_weights_and_momenta():

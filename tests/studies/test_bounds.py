@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.models import nearly_linear
 from tangentbench.models.nearly_linear import Shape, Task, draw, linear_velocity, outputs, task_of, velocity
 from tangentbench.registry import Context
 from tangentbench.studies.bounds import runs
@@ -171,7 +172,7 @@ def test_a_batch_of_curves_gives_what_each_alone_gives() -> None:
 def test_a_killed_study_goes_on_and_gives_the_same_table(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = bound_curves(context(), **CURVES)
     monkeypatch.setattr(runs, "Checkpoint", partial(Checkpoint, every_seconds=0.0))
-    calls, real = 0, runs.velocity
+    calls, real = 0, nearly_linear.velocity
 
     def dies(*arguments: Any) -> Any:
         nonlocal calls
@@ -180,7 +181,7 @@ def test_a_killed_study_goes_on_and_gives_the_same_table(tmp_path: Any, monkeypa
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(runs, "velocity", dies)
+    monkeypatch.setattr(nearly_linear, "velocity", dies)
     working = Context(seed=0, datasets={"toy_3x3": toy()}, work=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         bound_curves(working, **CURVES)

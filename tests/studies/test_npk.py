@@ -175,7 +175,7 @@ def test_steps_until(ratios, expected):
 
 def test_work_grows_with_width_and_runs():
     def gflop(**changes):
-        return memorisation_work(**{**TINY, "precision": "float32", **changes}).units["dense_gflop"]
+        return memorisation_work(**{**TINY, "precision": "float32", **changes}).units["network_gflop"]
 
     assert gflop(runs=6) == pytest.approx(2 * gflop())
     assert gflop(widths=[8]) < gflop(widths=[16])

@@ -14,13 +14,14 @@ from second_device import lazy_device
 from tangentbench.models.architecture import convolutional, fully_connected
 from tangentbench.models.gated import RELU, GatedNets, build, decoupled
 from tangentbench.models.normalised import ResNet
-from tangentbench.models.normalised_runs import ModuleRuns
+from tangentbench.models.normalised_runs import DeepArchitecture, ModuleRuns, draw_runs
 from tangentbench.models.stacked import move
-from tangentbench.training import loop, optimisers
+from tangentbench.training import loop, optimisers, representations
 from tangentbench.training.examples import Examples
 from tangentbench.training.loop import Probe, Recipe, Trained, train
 from tangentbench.training.optimisers import Optimiser
 from tangentbench.training.progress_file import ProgressFile
+from tangentbench.training.representations import dot_product_probe, mean_dot_product
 
 SEED, RUNS, SIZES = 5, [0, 1, 2], [0.05, 0.05, 0.1]
 
@@ -129,6 +130,28 @@ def test_probes_and_augmentation_see_the_cpu(elsewhere: None) -> None:
     probe = Probe(measure, epochs=frozenset({0, 1}), steps=frozenset({2}))  # type: ignore[arg-type]
     trained(nets_of(), recipe, vectors(), probes=[probe], augment=augment)
     assert seen == ["cpu"] * 3
+
+
+def test_dot_products_are_measured_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = torch.randn(30, 3, 2, 2, generator=torch.Generator().manual_seed(0))
+    examples = Examples(inputs, torch.arange(30) % 3)
+
+    def measured() -> list[float]:
+        nets = draw_runs(DeepArchitecture("fc", 2, 5, "norm_relu", (3, 2, 2), 3, fan="fan_in"), RUNS, 0)
+        probes = [dot_product_probe(inputs, [0, 1])]
+        found = trained(nets, Recipe(epochs=1, batch_size=15), examples, probes=probes)  # type: ignore[arg-type]
+        return found.measured["dot_product"].tolist()
+
+    here, seen = measured(), []
+
+    def noted(representations: torch.Tensor, absolute: bool) -> torch.Tensor:
+        seen.append(representations.device.type)
+        return mean_dot_product(representations, absolute)
+
+    monkeypatch.setattr(representations, "mean_dot_product", noted)
+    monkeypatch.setattr(loop, "current", lazy_device)
+    assert measured() == pytest.approx(here, rel=1e-4, abs=1e-5)
+    assert seen == ["lazy"] * 2
 
 
 def test_a_killed_training_goes_on_there(elsewhere: None, tmp_path: Path) -> None:

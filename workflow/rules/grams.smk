@@ -58,6 +58,7 @@ rule gram_tile:
     resources:
         mem_mb=wiring.tile_memory,
         runtime=wiring.tile_minutes,
+        gpu=wiring.tile_gpus,
     params:
         code=wiring.module_code("tangentbench.kernels.named"),
     shell:

@@ -19,7 +19,7 @@ from tangentbench import __version__
 from tangentbench.cli.examples import examples
 from tangentbench.cli.output import json_option, open_project, print_json, print_table
 from tangentbench.config import load_settings
-from tangentbench.device import NoSuchDevice, resolved
+from tangentbench.device import CUDA, NoSuchDevice, resolved
 from tangentbench.paths import Paths
 
 PACKAGES = ("torch", "jax", "neural-tangents", "numpy", "pandas", "snakemake", "dvc", "seaborn")
@@ -90,7 +90,7 @@ def compute(device: str) -> dict[str, Any]:
         "device": used,
         "torch build": "CUDA " + torch.version.cuda if torch.version.cuda else "CPU",
         "gpu": gpu,
-        "CNTK backend": cntk_backend(),
+        "CNTK backend": cntk_backend(gpu=used.startswith(CUDA)),
         "torch threads": torch.get_num_threads(),
         "native core": native_core(),
         "training core": training_core(),
@@ -104,12 +104,12 @@ def training_core() -> str:
     return f"instruction_set {chosen}" if chosen else "not built: fully connected networks train with autograd"
 
 
-def cntk_backend() -> str:
+def cntk_backend(gpu: bool) -> str:
     from tangentbench.kernels.cntk import chosen_backend
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return chosen_backend("auto")
+        return chosen_backend("auto", gpu=gpu)
 
 
 def jobs(paths: Paths, settings: Mapping[str, Any]) -> dict[str, str]:

@@ -51,7 +51,7 @@ def trainings(
             flops += OVERHEAD * curves * one * (2 * gradients + forward_per_record * time_points)
     outputs_gib = 8.0 * samples * time_points / 2**30
     inputs_gib = 4.0 * samples * max(sides) ** 2 / 2**30
-    return Work({"dense_gflop": flops / 1e9}, memory_gib=4 * outputs_gib + 3 * inputs_gib)
+    return Work({"network_gflop": flops / 1e9}, memory_gib=4 * outputs_gib + 3 * inputs_gib)
 
 
 NEEDED = (

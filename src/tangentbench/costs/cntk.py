@@ -132,7 +132,7 @@ def exact_against_random_features(
         gradients = (train + test) * (1 + train / tile / 2)
         gflop = 3 * forward_gflop(depth, channels, image_side, filter_size) * gradients
         products = 2e-9 * features * (train * train / 2 + train * test)
-        units = {"convolution_gflop": gflop, "dense_gflop": products}
+        units = {"convolution_gflop": gflop, "network_gflop": products}
         one = regression(train, test, units)
         memory = one.memory_gib + min(feature_gib, train * features * FLOAT32 / GIB)
         works += [Work(one.units, memory, one.disk_gib)] * draws
@@ -174,4 +174,4 @@ def convergence(
         numbers = max(
             numbers, images * widest, (train_images + test_images) * layers(trained_depth, max(trained_widths))
         )
-    return Work({"dense_gflop": gflop}, DATASET_GIB + 3 * numbers * FLOAT32 / GIB)
+    return Work({"network_gflop": gflop}, DATASET_GIB + 3 * numbers * FLOAT32 / GIB)

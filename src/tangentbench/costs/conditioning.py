@@ -61,7 +61,7 @@ def descent(
     weights = sum(depths) * width**2
     flops = families * runs * images * weights * STEP_FLOPS_A_WEIGHT * TYPICAL_STEPS
     largest = max(depths) * runs * max(width, top_width) * (max(width, top_width) + 3 * images)
-    return Work({"dense_gflop": flops / 1e9}, memory_gib=2 * largest * 4 / 2**30)
+    return Work({"network_gflop": flops / 1e9}, memory_gib=2 * largest * 4 / 2**30)
 
 
 CLASSES, COLOURS = 10, 3
@@ -152,13 +152,13 @@ def deep_training(
     total = WAYS * (passes + tried * step_choice.get("epochs", 0) * images["train"])
     if kind == "fc":
         width, inputs = shape["fc_width"], COLOURS * images["side"] ** 2
-        units = {"dense_gflop": total * fully_connected_flops(depth, width, inputs) / 1e9}
+        units = {"network_gflop": total * fully_connected_flops(depth, width, inputs) / 1e9}
         parameters, values = inputs * width + (depth - 1) * width**2, float(depth * width)
     else:
         convolutions, values = resnet_flops(depth, shape["resnet_channels"], images["side"])
         units = {
             "convolution_gflop": CONVOLUTION_SHARE * total * convolutions / 1e9,
-            "dense_gflop": total * ELEMENTWISE_FLOPS * values / 1e9,
+            "network_gflop": total * ELEMENTWISE_FLOPS * values / 1e9,
         }
         parameters = 9 * 7 * depth * shape["resnet_channels"] ** 2
     a_run = NUMBER_BYTES * (COPIES * parameters + TENSORS_A_LAYER * course["batch_size"] * values) / GIB

@@ -48,7 +48,7 @@ def memorisation(
             # the weights, and gates, hidden values and derivatives of every layer
             numbers = max(numbers, runs * layers * width * (width + 3 * examples))
     gib = numbers * BYTES[precision] / 2**30
-    return Work({"dense_gflop": flops / 1e9}, memory_gib=2 * gib, disk_gib=gib)
+    return Work({"network_gflop": flops / 1e9}, memory_gib=2 * gib, disk_gib=gib)
 
 
 def ideal_steps(examples: int, depth: int, gate_probability: float, step: float, ratio: float) -> int:
@@ -141,7 +141,7 @@ def table2(
             gflop += training(products, images, epochs[family], batch_size, together, own)
         activations = 3 * trials * batch_size * sum(conv_channels) * SIDE**2 * 8 / 2**30 if family == "conv" else 0.3
         memory = max(memory, min(TOGETHER_GIB, 24 * trials * products / 2**30) + activations)
-    return Work({"dense_gflop": gflop}, memory_gib=memory, disk_gib=0.5 * memory)
+    return Work({"network_gflop": gflop}, memory_gib=memory, disk_gib=0.5 * memory)
 
 
 @work("npk_fig3a")
@@ -162,7 +162,7 @@ def stages(
     frozen = runs * (len(checkpoint_epochs) + 1)
     gflop += training(products, train_images, epochs, batch_size, frozen * PASSES["frozen"])
     activations = frozen * batch_size * sum(conv_channels) * SIDE**2 * 8 / 2**30
-    return Work({"dense_gflop": gflop}, memory_gib=activations, disk_gib=0.1)
+    return Work({"network_gflop": gflop}, memory_gib=activations, disk_gib=0.1)
 
 
 @work("npk_fig3b")
@@ -180,7 +180,8 @@ def label_alignment(
 ) -> Work:
     products = fully_connected_weights(PIXELS["grey"], width, depth, 1)
     solves = runs * (epochs // probe_every_epochs + 1) * (kernel_images**3 + 2 * depth * width * kernel_images**2) / 1e9
-    return Work({"dense_gflop": training(products, train_images, epochs, batch_size, runs) + solves})
+    learning = training(products, train_images, epochs, batch_size, runs)
+    return Work({"network_gflop": learning, "dense_gflop": solves})
 
 
 @work("npk_fig3c")
@@ -200,7 +201,7 @@ def value_and_feature_kernels(
     kernel = 2 * CLASSES * products * (FLOPS_A_WEIGHT * examples + 2 * examples**2) / 1e9
     probes = runs * (epochs // probe_every_epochs + 1) * kernel
     learning = training(products, train_images, epochs, batch_size, runs * PASSES["dnpfl"])
-    return Work({"dense_gflop": learning + probes}, memory_gib=1.0)
+    return Work({"network_gflop": learning + probes}, memory_gib=1.0)
 
 
 @work("npk_theorem5_1")
@@ -237,7 +238,7 @@ def flipping_gates(
     products = fully_connected_weights(PIXELS["grey"], width, depth, CLASSES)
     return Work(
         {
-            "dense_gflop": sum(
+            "network_gflop": sum(
                 training(products, train_images, epochs, batch_size, runs * PASSES[mode]) for mode in modes
             )
         }

@@ -26,7 +26,7 @@ def forces(*, images: int, hidden_layers: int, width: int, steps: int, runs: int
     """Descent in the span of the images: the calls outweigh the products."""
     weights = width * images + (hidden_layers - 1) * width**2
     a_step = STEP_GFLOP + GROUP_GFLOP + FLOAT64 * FLOPS_A_WEIGHT * images * weights / 1e9
-    return Work({"dense_gflop": runs * steps * a_step})
+    return Work({"network_gflop": runs * steps * a_step})
 
 
 @work("regularised_fig5_2")
@@ -52,4 +52,4 @@ def plateau(
         a_step += STEP_GFLOP + GROUP_GFLOP * len(widths)
         gflop += (adam_steps[panel] + descent_steps[panel]) * a_step
         gib = max(gib, 4 * neurons * (4 * PIXELS[panel] + 6 * images[panel]) / 2**30)
-    return Work({"dense_gflop": gflop}, memory_gib=gib)
+    return Work({"network_gflop": gflop}, memory_gib=gib)

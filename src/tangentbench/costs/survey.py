@@ -39,7 +39,7 @@ def once(
         size = sum(prod(shape) for _, shape in weight_shapes(network, (side, side), CHANNELS))
         gradients = 3 * forward * outputs * (2 * train + test)
         products = 2.0 * size * outputs * (train * train + train * test)
-        return Work({"convolution_gflop": gradients / 1e9, "dense_gflop": products / 1e9}, gib)
+        return Work({"convolution_gflop": gradients / 1e9, "network_gflop": products / 1e9}, gib)
     entries = train * (train + 1) / 2 + train * test
     operations = covariance_operations(network, side, side, CHANNELS, tangent=kernel == "ntk")
     if backend != "neural_tangents":

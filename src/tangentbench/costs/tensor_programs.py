@@ -1,4 +1,4 @@
-"""Work of the study of non-Gaussian weights: drawing the weights, and products with few rows."""
+"""Work of the study of non-Gaussian weights: drawing the weights on the CPU, and products with few rows."""
 
 from __future__ import annotations
 
@@ -49,14 +49,20 @@ def kernels(
     **_: object,
 ) -> Work:
     reads = SENTENCE_STEPS if pixels is None else PIXEL_PASSES
-    gflop = 0.0
+    drawing, reading = 0.0, 0.0
     for architecture in architectures:
         entries = float(inits * MATRICES[architecture] * sum(width**2 for width in widths))
-        gflop += draws(laws, entries) + len(laws) * entries / MILLION * READ_GFLOP * reads
+        drawing += draws(laws, entries)
+        reading += len(laws) * entries / MILLION * READ_GFLOP * reads
         points = 2.0 ** (limit_log2_points - 13)
-        gflop += LIMIT_GFLOP[architecture] * points * limit_scramblings * len(laws)
+        drawing += LIMIT_GFLOP[architecture] * points * limit_scramblings * len(laws)
     largest = max(MATRICES[architecture] for architecture in architectures) * 4 * max(widths) ** 2 / 2**30
-    return Work({"dense_gflop": gflop}, memory_gib=BATCH_GIB + 3 * largest, disk_gib=0.01)
+    return Work(units_of(drawing, reading), memory_gib=BATCH_GIB + 3 * largest, disk_gib=0.01)
+
+
+def units_of(drawing: float, computing: float) -> dict[str, float]:
+    """GFLOP of what stays on the CPU, and of what the networks do on any device."""
+    return {"dense_gflop": drawing, "network_gflop": computing}
 
 
 STEP_GFLOP_A_UNIT = 2.6e-6
@@ -81,10 +87,10 @@ def one_hidden_layer(
 ) -> Work:
     units = float(inits * sum(widths) + limit_runs * limit_width)
     everyone = ["gaussian", *laws]
-    gflop = draws(everyone, units * (SMALL_IMAGE + CLASSES))
-    gflop += len(everyone) * units * max(epochs_shown) * STEP_GFLOP_A_UNIT
+    drawing = draws(everyone, units * (SMALL_IMAGE + CLASSES))
+    training = len(everyone) * units * max(epochs_shown) * STEP_GFLOP_A_UNIT
     gib = 4 * limit_width * (SMALL_IMAGE + 6 * CLASSES) / 2**30
-    return Work({"dense_gflop": gflop}, memory_gib=BATCH_GIB + 2 * gib, disk_gib=0.01)
+    return Work(units_of(drawing, training), memory_gib=BATCH_GIB + 2 * gib, disk_gib=0.01)
 
 
 @work("tensor_programs_figA_5")
@@ -110,11 +116,11 @@ def two_hidden_layers(
     inputs = CLASSES if images <= SMALL_IMAGE else LARGE_IMAGE
     batch = min(images, batch_size_max)
     steps = max(epochs_shown) * -(-images // batch)
-    gflop = 0.0
+    drawing, training = 0.0, 0.0
     for width in widths:
         weights = width * (inputs + CLASSES + width)
         a_step = FLOPS_A_WEIGHT * batch * weights + ENTRY_FLOPS * width**2 + 1e9 * STEP_GFLOP_A_UNIT * width
-        gflop += ensembles * inits * steps * a_step / 1e9
-        gflop += len(swapped) * draws(laws, float(inits * width * (width + inputs)))
+        training += ensembles * inits * steps * a_step / 1e9
+        drawing += len(swapped) * draws(laws, float(inits * width * (width + inputs)))
     largest = 8 * max(widths) * (max(widths) + inputs) / 2**30
-    return Work({"dense_gflop": gflop}, memory_gib=BATCH_GIB + 2 * largest, disk_gib=0.01)
+    return Work(units_of(drawing, training), memory_gib=BATCH_GIB + 2 * largest, disk_gib=0.01)

@@ -53,9 +53,8 @@ def cntk(
         nothing is trained and the tangent kernel is zero.
     filter: side of the square filters, odd.
     dtype: of the computation and the result; None is float64 for float64 images and float32 for all others. float32
-        is good to 1e-5: the native core computes entries whose angles sink into its rounding in double
-        (small_angles.py). The other backends do not; where almost all patches look alike (raw photographs of the sky)
-        and depth passes 20, 1e-4 is left of them: ask for float64 there.
+        is good to 1e-5: entries whose angles sink into its rounding, as where almost all patches look alike (raw
+        photographs of the sky), are computed in double (small_angles.py). Only "neural-tangents" does without that.
     backend: "auto" is CUDA where there is a device ("triton", or "torch" for images over 64 x 64), else the native
         core, or torch where it was not built; "neural-tangents" is slow and independent.
     threads: of the native core; None is every core this process may use (OMP_NUM_THREADS if that is less).
@@ -126,13 +125,13 @@ def describe_shape(images: np.ndarray) -> str:
     return f"{height} x {width} with {channels} channel{'s' if channels != 1 else ''}"
 
 
-def chosen_backend(backend: str, size: tuple[int, ...] = (32, 32)) -> str:
-    """The backend that computes images of this height and width."""
+def chosen_backend(backend: str, size: tuple[int, ...] = (32, 32), gpu: bool | None = None) -> str:
+    """The backend that computes images of this height and width, on a GPU or not (None: the process's device says)."""
     if backend not in BACKENDS:
         raise UnknownName("backend", str(backend), BACKENDS)
     if backend != "auto":
         return backend
-    if on_gpu():
+    if on_gpu() if gpu is None else gpu:
         from tangentbench.kernels import recursion_triton
 
         return "triton" if recursion_triton.installed() and recursion_triton.fits(*size) else "torch"
@@ -199,22 +198,31 @@ def tile_shape(images: np.ndarray, architecture: Architecture, symmetric: bool) 
 def tile(
     first: np.ndarray, second: np.ndarray | None, architecture: Architecture, backend: str, threads: int
 ) -> np.ndarray:
+    if backend == "neural-tangents":
+        from tangentbench.kernels import oracle
+
+        return oracle.rectangle(first, first if second is None else second, architecture)
+    compute = rectangle_of(backend, architecture, threads)
+    if backend == "native" and second is not None and lanes_are_better_used_by(first, second):
+        return small_angles.rectangle(second, first, architecture, compute).T
+    return small_angles.rectangle(first, second, architecture, compute)
+
+
+def rectangle_of(backend: str, architecture: Architecture, threads: int) -> small_angles.Rectangle:
     if backend == "native":
-        if second is not None and wasted_lanes(second) * len(first) > wasted_lanes(first) * len(second):
-            return small_angles.rectangle(second, first, architecture, threads).T
-        return small_angles.rectangle(first, second, architecture, threads)
+        return lambda x1, x2, sine: native.rectangle(x1, x2, architecture, threads, sine)
     if backend == "triton":
         from tangentbench.kernels import recursion_triton
 
-        return recursion_triton.rectangle(first, second, architecture)
-    other = first if second is None else second
-    if backend == "torch":
-        from tangentbench.kernels import recursion_torch
+        return lambda x1, x2, sine: recursion_triton.rectangle(x1, x2, architecture, sine)
+    from tangentbench.kernels import recursion_torch
 
-        return recursion_torch.rectangle(first, other, architecture)
-    from tangentbench.kernels import oracle
+    return lambda x1, x2, sine: recursion_torch.rectangle(x1, x2, architecture, sine)
 
-    return oracle.rectangle(first, other, architecture)
+
+def lanes_are_better_used_by(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether fewer lanes stay empty when the first images are the second ones."""
+    return wasted_lanes(second) * len(first) > wasted_lanes(first) * len(second)
 
 
 def wasted_lanes(images: np.ndarray) -> int:

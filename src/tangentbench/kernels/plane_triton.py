@@ -24,7 +24,10 @@ def box_sum(values, row, col, low_rows, high_rows, low_cols, high_cols, REACH: t
 
 @triton.jit
 def relu_dual(sigma, inverse, roots, coefficients, DEGREE: tl.constexpr, SNAP: tl.constexpr):
-    """Equations (19) and (20) times c_sigma = 2, from u = 1 - |cosine|: k0 = 1 - s F(u) / pi, see relu_dual.hpp."""
+    """Equations (19) and (20) times c_sigma = 2, from u = 1 - |cosine|: k0 = 1 - s F(u) / pi, see relu_dual.hpp.
+
+    Third, the sine over pi.
+    """
     size = tl.abs(sigma)
     u = 1.0 - size * inverse
     # Rounding of |cosine| = 1 would be magnified by the square root.
@@ -36,7 +39,7 @@ def relu_dual(sigma, inverse, roots, coefficients, DEGREE: tl.constexpr, SNAP: t
     angle = sine * factor
     k0 = tl.where(sigma < 0, angle, 1.0 - angle)
     k1 = tl.maximum(sigma, 0.0) - sine * (size * factor - roots)
-    return k0, k1
+    return k0, k1, sine
 
 
 @triton.jit
@@ -51,6 +54,7 @@ def plane(
     columns,
     coefficients,
     partial,
+    doubts,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK_HEIGHT: tl.constexpr,
@@ -63,8 +67,12 @@ def plane(
     ADD_OWN: tl.constexpr,
     DEGREE: tl.constexpr,
     SNAP: tl.constexpr,
+    DOUBTFUL: tl.constexpr,
 ):
-    """Program (offset, pair): the sum over one circular plane of one pair's last layer, to partial[pair, offset]."""
+    """Program (offset, pair): the sum over one circular plane of one pair's last layer, to partial[pair, offset].
+
+    Its part whose angles have a sine over pi below DOUBTFUL goes to doubts[pair, offset].
+    """
     offset = tl.program_id(0)
     pair = tl.program_id(1)
     one = tl.load(rows + pair).to(tl.int64)
@@ -104,7 +112,7 @@ def plane(
         roots = tl.load(first_roots + first_table, mask=inside, other=0.0) * tl.load(
             second_roots + second_table, mask=inside, other=0.0
         )
-        k0, k1 = relu_dual(sigma, inverse, roots, coefficients, DEGREE, SNAP)
+        k0, k1, _ = relu_dual(sigma, inverse, roots, coefficients, DEGREE, SNAP)
         if TANGENT:
             theta = box_sum(k0 * theta + k1, row, col, low_rows, high_rows, low_cols, high_cols, REACH) / patch
         sigma = box_sum(k1, row, col, low_rows, high_rows, low_cols, high_cols, REACH) / patch
@@ -117,11 +125,15 @@ def plane(
     roots = tl.load(first_roots + first_table, mask=inside, other=0.0) * tl.load(
         second_roots + second_table, mask=inside, other=0.0
     )
-    k0, k1 = relu_dual(sigma, inverse, roots, coefficients, DEGREE, SNAP)
+    k0, k1, sine = relu_dual(sigma, inverse, roots, coefficients, DEGREE, SNAP)
     values = tl.zeros_like(sigma)
     if ADD_OWN:
         values += k1
     if TANGENT:
         values += k0 * theta
+    place = pair.to(tl.int64) * tl.num_programs(0) + offset
     total = tl.sum(tl.sum(tl.where(inside, values, 0.0), axis=1), axis=0)
-    tl.store(partial + pair.to(tl.int64) * tl.num_programs(0) + offset, total)
+    tl.store(partial + place, total)
+    if TANGENT and DOUBTFUL > 0:
+        doubted = tl.where(inside & (sine < DOUBTFUL), k0 * theta, 0.0)
+        tl.store(doubts + place, tl.sum(tl.sum(doubted, axis=1), axis=0))

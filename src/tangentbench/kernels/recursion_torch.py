@@ -20,29 +20,44 @@ TENSORS_ALIVE = 8
 SNAP_ULPS = 16
 
 
-def rectangle(x1: np.ndarray, x2: np.ndarray, architecture: Architecture, device: str | None = None) -> np.ndarray:
-    """Kernel of every image of x1 with every image of x2: float64, (n1, n2).
+def rectangle(
+    x1: np.ndarray,
+    x2: np.ndarray | None,
+    architecture: Architecture,
+    doubtful_sine: float = 0.0,
+    device: str | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
 
     x1, x2: (n, channels, height, width), both float32 or both float64.
+    Beside it, as native.py has it, the share of each that comes from angles with a sine below `doubtful_sine`.
     """
     place = torch.device(device) if device else current()
     first, first_scale = normalised(torch.as_tensor(x1).to(place))
-    second, second_scale = normalised(torch.as_tensor(x2).to(place))
     first_variances = variances(first, architecture)
-    second_variances = variances(second, architecture)
-    out = np.empty((len(x1), len(x2)))
+    if x2 is None:
+        second, second_scale, second_variances = first, first_scale, first_variances
+    else:
+        second, second_scale = normalised(torch.as_tensor(x2).to(place))
+        second_variances = variances(second, architecture)
+    out, doubt = np.zeros((2, len(first), len(second)))
     rows, columns = block(first, second, architecture, place)
-    for i in range(0, len(x1), rows):
-        for j in range(0, len(x2), columns):
-            values = block_kernel(
+    for i in range(0, len(first), rows):
+        for j in range(0, len(second), columns):
+            values, doubtful = block_kernel(
                 first[i : i + rows],
                 second[j : j + columns],
                 [v[i : i + rows] for v in first_variances],
                 [v[j : j + columns] for v in second_variances],
                 architecture,
+                doubtful_sine,
+                same_image_at=i - j if x2 is None else None,
             )
             out[i : i + rows, j : j + columns] = values.double().cpu().numpy()
-    return np.asarray(out * first_scale[:, None] * second_scale[None, :])
+            if doubtful is not None:
+                doubt[i : i + rows, j : j + columns] = doubtful.double().cpu().numpy()
+    doubt = np.divide(doubt, out, out=np.zeros_like(out), where=out > 0)
+    return np.asarray(out * first_scale[:, None] * second_scale[None, :]), doubt
 
 
 def normalised(images: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
@@ -82,8 +97,13 @@ def block_kernel(
     first_variances: list[torch.Tensor],
     second_variances: list[torch.Tensor],
     architecture: Architecture,
-) -> torch.Tensor:
-    """The kernel of one block of pairs, (n1, n2)."""
+    doubtful_sine: float,
+    same_image_at: int | None,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The kernel of one block of pairs, (n1, n2), and how much of it comes from angles of a smaller sine.
+
+    Image a of the block's first ones is image a + same_image_at of its second ones; None where there is no such.
+    """
     pooled, patch = architecture.pooling == "gap", architecture.filter**2
     box = box_sum_of_pairs if pooled else box_sum
     products = "achw,bcij->abhwij" if pooled else "achw,bchw->abhw"
@@ -98,19 +118,51 @@ def block_kernel(
                 theta = box(k0 * theta + k1, architecture.filter) / patch
             sigma = box(k1, architecture.filter) / patch
     own = k1 if architecture.kind == "nngp" or architecture.train_first_last else torch.zeros_like(k1)
-    values = own if architecture.kind == "nngp" else k0 * theta + own
-    return values.flatten(2).mean(2) / patch if pooled else values.flatten(2).sum(2) / patch
+    if architecture.kind == "nngp":
+        return total(own, architecture), None
+    tangent = k0 * theta
+    values = total(tangent + own, architecture)
+    if not doubtful_sine:
+        return values, None
+    # k0 hangs on the angle itself, k1 only on its square
+    doubted = tangent * (sine_of(rounded_cosine(sigma, inverse)) < doubtful_sine)
+    if same_image_at is not None:
+        trust_own_positions(doubted, same_image_at, pooled)
+    return values, total(doubted, architecture)
+
+
+def total(values: torch.Tensor, architecture: Architecture) -> torch.Tensor:
+    """The last layer's sum or mean over positions, (n1, n2)."""
+    flat = values.flatten(2)
+    return (flat.mean(2) if architecture.pooling == "gap" else flat.sum(2)) / architecture.filter**2
+
+
+def trust_own_positions(doubted: torch.Tensor, same_image_at: int, pooled: bool) -> None:
+    """An image's angles with itself at equal positions are exactly zero, and no doubt."""
+    height, width = doubted.shape[2:4]
+    equal = torch.ones(height, width, device=doubted.device)
+    if pooled:
+        equal = torch.eye(height * width, device=doubted.device).view(height, width, height, width)
+    for row in range(max(0, -same_image_at), min(len(doubted), doubted.shape[1] - same_image_at)):
+        doubted[row, row + same_image_at] *= 1 - equal
 
 
 def relu_dual(sigma: torch.Tensor, inverse: torch.Tensor, roots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Equations (19) and (20) times c_sigma = 2."""
+    cosine = rounded_cosine(sigma, inverse)
+    k0 = 1 - torch.acos(cosine) / torch.pi
+    return k0, sigma * k0 + roots * sine_of(cosine) / torch.pi
+
+
+def rounded_cosine(sigma: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
     cosine = (sigma * inverse).clamp(-1, 1)
     # Rounding of |cosine| = 1 would be magnified by the square root and by acos.
     nearly = 1 - cosine.abs() < SNAP_ULPS * torch.finfo(sigma.dtype).eps
-    cosine = torch.where(nearly, cosine.sign(), cosine)
-    k0 = 1 - torch.acos(cosine) / torch.pi
-    sine = torch.sqrt((1 - cosine) * (1 + cosine))
-    return k0, sigma * k0 + roots * sine / torch.pi
+    return torch.where(nearly, cosine.sign(), cosine)
+
+
+def sine_of(cosine: torch.Tensor) -> torch.Tensor:
+    return torch.sqrt((1 - cosine) * (1 + cosine))
 
 
 def inverse_root(variance: torch.Tensor) -> torch.Tensor:

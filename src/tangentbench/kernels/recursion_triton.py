@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 from typing import Any
 
@@ -59,11 +60,16 @@ def power_of_two(size: int) -> int:
 
 
 def rectangle(
-    x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, device: str | None = None
-) -> np.ndarray:
+    x1: np.ndarray,
+    x2: np.ndarray | None,
+    architecture: Architecture,
+    doubtful_sine: float = 0.0,
+    device: str | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
 
     x1, x2: (n, channels, height, width), both float32 or both float64.
+    Beside it, as native.py has it, the share of each that comes from angles with a sine below `doubtful_sine`.
     """
     place = usable_device(device)
     if not fits(*x1.shape[2:]):
@@ -72,19 +78,21 @@ def rectangle(
     second = first if x2 is None else Side.of(x2, architecture, place)
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
     rows, columns = np.triu_indices(n1) if x2 is None else np.indices((n1, n2)).reshape(2, -1)
-    sums = np.concatenate(
+    sums, doubts = np.concatenate(
         [
-            pair_sums(first, second, rows[start:end], columns[start:end], architecture)
+            pair_sums(first, second, rows[start:end], columns[start:end], architecture, doubtful_sine)
             for start, end in launches(len(rows), x1.shape[2] * x1.shape[3], architecture)
-        ]
+        ],
+        axis=1,
     )
+    doubts = np.divide(doubts, sums, out=np.zeros_like(sums), where=sums > 0)
     area = x1.shape[2] * x1.shape[3]
     sums *= (1 / area**2 if architecture.pooling == "gap" else 1.0) / architecture.filter**2
-    out = np.empty((n1, n2))
-    out[rows, columns] = sums * first.scale[rows] * second.scale[columns]
+    out, doubt = np.empty((2, n1, n2))
+    out[rows, columns], doubt[rows, columns] = sums * first.scale[rows] * second.scale[columns], doubts
     if x2 is None:
-        out[columns, rows] = out[rows, columns]
-    return out
+        out[columns, rows], doubt[columns, rows] = out[rows, columns], doubt[rows, columns]
+    return out, doubt
 
 
 def usable_device(device: str | None) -> torch.device:
@@ -119,13 +127,18 @@ class Side:
 
 
 def pair_sums(
-    first: Side, second: Side, rows: np.ndarray, columns: np.ndarray, architecture: Architecture
+    first: Side,
+    second: Side,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    architecture: Architecture,
+    doubtful_sine: float,
 ) -> np.ndarray:
-    """Sums over all positions of all planes of each pair, in float64."""
+    """Sums over all positions of all planes of each pair, and what of them is doubtful: float64, (2, pairs)."""
     pixels = first.pixels
     _, channels, height, width = pixels.shape
     planes = height * width if architecture.pooling == "gap" else 1
-    partial = torch.empty((len(rows), planes), dtype=pixels.dtype, device=pixels.device)
+    partial, doubts = torch.zeros((2, len(rows), planes), dtype=pixels.dtype, device=pixels.device)
     block = power_of_two(height), power_of_two(width)
     warps = min(MOST_WARPS, max(1, power_of_two(block[0] * block[1] // POSITIONS_A_WARP)))
     tangent = architecture.kind == "ntk"
@@ -140,6 +153,7 @@ def pair_sums(
         torch.as_tensor(columns.astype(np.int32), device=pixels.device),
         coefficients(pixels.dtype).to(pixels.device),
         partial,
+        doubts,
         HEIGHT=height,
         WIDTH=width,
         BLOCK_HEIGHT=block[0],
@@ -152,9 +166,13 @@ def pair_sums(
         ADD_OWN=not tangent or architecture.train_first_last,
         DEGREE=DEGREE[pixels.dtype],
         SNAP=SNAP_ULPS * torch.finfo(pixels.dtype).eps,
+        DOUBTFUL=doubtful_sine / math.pi,
         num_warps=warps,
     )
-    return np.asarray(partial.double().sum(dim=1).cpu().numpy())
+    if second is first:
+        # the plane of offset zero: an image's angles with itself are exactly zero there, and no doubt
+        doubts[torch.as_tensor(rows == columns, device=pixels.device), 0] = 0
+    return np.asarray(torch.stack([partial, doubts]).double().sum(dim=2).cpu().numpy())
 
 
 @functools.cache

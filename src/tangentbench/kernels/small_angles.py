@@ -1,18 +1,24 @@
-"""The native core with entries computed again in double precision where single precision cannot hold their angles.
+"""The CNTK with entries computed again in double precision where single precision cannot hold their angles.
 
 The tangent kernel hangs on the angle between two patches, which is sqrt(2 (1 - cosine)) when they are almost parallel,
 and a cosine in float32 is good to some 1e-7. Worse, a cosine near 1 stays there from layer to layer and the rounding of
 every layer adds up, with one sign where an image is smooth. Twenty convolutions on raw photographs of the sky leave
-1e-4. So the core says how much of an entry comes from angles that are too small for the depth, and where it is much the
-entry is computed in float64. On standardised images that is next to none.
+1e-4. So every backend says how much of an entry comes from angles that are too small for the depth, and where it is
+much the entry is computed in float64. On standardised images that is next to none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from tangentbench.kernels import native
 from tangentbench.kernels.architecture import Architecture
+
+Rectangle = Callable[[np.ndarray, np.ndarray | None, float], tuple[np.ndarray, np.ndarray]]
+"""A backend: from images x1, x2 (None: x1 itself) and a sine to the kernel (n1, n2) and the share of each entry that
+comes from angles of the last layer with a smaller sine. An image's angles with itself count as none where x2 is None.
+"""
 
 SMALLEST_SINE = 4e-3
 """An angle of this size is good to 1e-5 after one layer, with a cosine off by 6e-8."""
@@ -24,15 +30,15 @@ DENSE_SHARE = 1 / 4
 """Share of doubtful entries from which a rectangle around them is computed as a whole."""
 
 
-def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, threads: int) -> np.ndarray:
+def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, compute: Rectangle) -> np.ndarray:
     """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
 
     x1, x2: (n, channels, height, width). float32 images give 1e-5 or better, float64 images 1e-9.
     """
     if x1.dtype != np.float32 or architecture.kind != "ntk":
-        return native.rectangle(x1, x2, architecture, threads)[0]
+        return compute(x1, x2, 0.0)[0]
     limit = max(SMALLEST_SINE, SINE_PER_SQUARED_LAYER * architecture.convolutions**2)
-    values, doubt = native.rectangle(x1, x2, architecture, threads, limit)
+    values, doubt = compute(x1, x2, limit)
     doubtful = doubt > DOUBTFUL_SHARE
     if x2 is not None and architecture.pooling == "flatten":
         leave_identical(doubtful, x1, x2)
@@ -46,12 +52,8 @@ def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture,
     second = x1 if x2 is None else x2
     for some_rows, some_columns in pieces:
         whole_square = x2 is None and np.array_equal(some_rows, some_columns)
-        precise = native.rectangle(
-            x1[some_rows].astype(np.float64),
-            None if whole_square else second[some_columns].astype(np.float64),
-            architecture,
-            threads,
-        )[0]
+        columns_in_double = None if whole_square else second[some_columns].astype(np.float64)
+        precise = compute(x1[some_rows].astype(np.float64), columns_in_double, 0.0)[0]
         here = np.ix_(some_rows, some_columns)
         values[here] = np.where(doubtful[here], precise, values[here])
     return values

@@ -1,7 +1,8 @@
 """Random transformers of finite width, many initialisations as one batched program.
 
 The networks of theory/attention_limits.py, with n for infinity: R initialisations are one batch. The feed-forward
-matrices (`matrices`) and the embedding and readout (`vectors`) may have different laws.
+matrices (`matrices`) and the embedding and readout (`vectors`) may have different laws. Weights are drawn on the CPU
+and read on the process's device (device.py).
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tangentbench.models.recurrent import gram
-from tangentbench.models.weight_laws import WeightLaw, draw_weights
+from tangentbench.device import current
+from tangentbench.models.recurrent import drawn, gram, scaled_tokens
+from tangentbench.models.weight_laws import WeightLaw
 from tangentbench.theory.sequences import Sequences
 
 
@@ -27,15 +29,16 @@ def transformer_state_kernel(
     masked: bool = True,
 ) -> Tensor:
     """x . x' / n of the last layer's vectors at all tokens, (R, S, S), float64."""
-    tokens = torch.from_numpy(sequences.tokens).float() / sequences.dimension**0.5
-    hidden = torch.matmul(tokens, draw_weights(vectors, (runs, sequences.dimension, width), generator))
-    seen = visible(sequences, masked)
+    place = current()
+    tokens = scaled_tokens(sequences, place)
+    hidden = torch.matmul(tokens, drawn(vectors, (runs, sequences.dimension, width), generator, place))
+    seen = visible(sequences, masked).to(place)
     for _ in range(depth):
         attended = normalised(hidden + attend(hidden, seen))
-        between = torch.bmm(attended, draw_weights(matrices, (runs, width, width), generator)).mul_(width**-0.5)
-        second = draw_weights(matrices, (runs, width, width), generator)
+        between = torch.bmm(attended, drawn(matrices, (runs, width, width), generator, place)).mul_(width**-0.5)
+        second = drawn(matrices, (runs, width, width), generator, place)
         hidden = normalised(attended + torch.bmm(between.relu_(), second).mul_(width**-0.5))
-    return gram(hidden) / width
+    return (gram(hidden) / width).cpu()
 
 
 def transformer_tangent_kernel(
@@ -53,13 +56,14 @@ def transformer_tangent_kernel(
     Only derivatives with respect to what the weights produce are formed; a layer's weights contribute the product of
     two Gram matrices.
     """
-    tokens = torch.from_numpy(sequences.tokens).float() / sequences.dimension**0.5
-    embedding = draw_weights(vectors, (runs, sequences.dimension, width), generator)
-    first = draw_weights(matrices, (runs, width, width), generator)
-    second = draw_weights(matrices, (runs, width, width), generator)
-    last = draw_weights(vectors, (runs, width, 1), generator)
-    seen = visible(sequences, masked)
-    pool = torch.from_numpy(sequences.averages).float()
+    place = current()
+    tokens = scaled_tokens(sequences, place)
+    embedding = drawn(vectors, (runs, sequences.dimension, width), generator, place)
+    first = drawn(matrices, (runs, width, width), generator, place)
+    second = drawn(matrices, (runs, width, width), generator, place)
+    last = drawn(vectors, (runs, width, 1), generator, place)
+    seen = visible(sequences, masked).to(place)
+    pool = torch.from_numpy(sequences.averages).float().to(place)
     keys = torch.matmul(tokens, embedding).requires_grad_()
     attended = normalised(keys + attend(keys, seen))
     # the products are cut off from their weights: each layer's output is a variable of its own
@@ -71,13 +75,13 @@ def transformer_tangent_kernel(
     # sequences and runs do not touch each other, so the gradient of the sum holds that of each
     d_keys, d_between, d_produced = torch.autograd.grad(outputs.sum(), (keys, between, produced))
     belongs = (pool > 0).double()
-    inputs = torch.from_numpy(sequences.gram)
+    inputs = torch.from_numpy(sequences.gram).to(place)
     with torch.no_grad():
         total = gram(d_keys) * inputs
         total += gram(d_between) * gram(attended) / width
         total += gram(d_produced) * gram(active) / width
         pooled = torch.matmul(pool, hidden)
-        return belongs @ total @ belongs.T + gram(pooled) / width
+        return (belongs @ total @ belongs.T + gram(pooled) / width).cpu()
 
 
 def visible(sequences: Sequences, masked: bool) -> Tensor:

@@ -71,8 +71,8 @@ class MemorisationNets(LayeredNets):
 
     def passed(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
         layers = [self.first[:, None, :] * self.gates[0]]
-        for weights, gate in zip(self.middle, self.gates[1:], strict=True):
-            layers.append(torch.bmm(layers[-1], weights).mul_(gate))
+        for layer in range(len(self.middle)):
+            layers.append(torch.bmm(layers[-1], self.middle[layer]).mul_(self.gates[layer + 1]))
         return layers, self.gates.__getitem__
 
     def first_gradient(self, delta: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ class LayeredNets(ABC):
 
     def state(self) -> dict[str, np.ndarray]:
         """What training changes, as arrays; everything else is drawn again from the seed."""
-        return {"first": self.first.numpy(), "middle": self.middle.numpy(), "last": self.last.numpy()}
+        return {name: getattr(self, name).cpu().numpy() for name in ("first", "middle", "last")}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
         for name, values in state.items():

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from tangentbench.models.initialisation import stream
+from tangentbench.models.stacked import move
 from tangentbench.training.losses import LOSSES
 
 
@@ -87,6 +88,11 @@ class PenalisedNets:
             decay = 2 * penalties[together][:, None, None]
             self.groups.append(Group([self.members[one] for one in together], rows, upper, decay))
             row = rows.stop
+
+    def moved(self) -> None:
+        """Let the groups follow to the device of the first layer."""
+        for group in self.groups:
+            move(group, self.first.device)
 
     @property
     def parameters(self) -> list[Tensor]:

@@ -10,7 +10,7 @@ written out, and momentum and update are two passes over the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -135,6 +135,21 @@ def draw(
     last = drawn(vectors, classes)
     middle = drawn(matrices, width) if hidden_layers == 2 else None
     return ShallowNets(first, middle, last, output_scale, step_scale)
+
+
+def joined(parts: Sequence[ShallowNets]) -> ShallowNets:
+    """Untrained networks of one architecture side by side, as one batch."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    matrices = [part.middle for part in parts if part.middle is not None]
+    return ShallowNets(
+        torch.cat([part.first for part in parts]),
+        torch.cat(matrices) if matrices else None,
+        torch.cat([part.last for part in parts]),
+        first.output_scale,
+        first.step_scale,
+    )
 
 
 def bytes_a_network(span: Span, classes: int, width: int, hidden_layers: int) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+
+from tangentbench.device import CPU, current
 
 Shape = tuple[int, ...]
 
@@ -75,15 +78,37 @@ class Stack:
         return {name: tensor[slot].detach() for name, tensor in self.tensors.items()}
 
 
+@contextmanager
+def on_device(nets: object) -> Iterator[torch.device]:
+    """Networks on the process's device while the block lasts, and on the CPU after it."""
+    place = current()
+    move(nets, place)
+    try:
+        yield place
+    finally:
+        move(nets, CPU)
+
+
 def move(nets: object, device: torch.device | str) -> None:
-    """Move every stack and tensor that networks hold as attributes; `moved()`, where they have it, is told."""
+    """Move every stack and tensor, or list of tensors, that networks hold as attributes.
+
+    `moved()`, where they have it, is told. A tensor that collects gradients goes on doing so, with an empty buffer.
+    """
     for name, value in list(vars(nets).items()):
         if isinstance(value, Stack):
             value.to(device)
         elif isinstance(value, Tensor):
-            setattr(nets, name, value.to(device))
+            setattr(nets, name, arrived(value, device))
+        elif isinstance(value, list) and all(isinstance(one, Tensor) for one in value):
+            setattr(nets, name, [arrived(one, device) for one in value])
     if hasattr(nets, "moved"):
         nets.moved()
+
+
+def arrived(tensor: Tensor, device: torch.device | str) -> Tensor:
+    if tensor.device == torch.device(device):
+        return tensor
+    return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
 
 
 def join_rows(tensors: Mapping[str, Tensor], runs: int) -> Tensor:

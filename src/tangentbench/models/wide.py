@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tangentbench.errors import TangentbenchError
 from tangentbench.models.memorisation import run_generator
+from tangentbench.models.numpy_functions import elementwise
 from tangentbench.models.one_output import LayeredNets, gram
 from tangentbench.theory.activations import Activation
 from tangentbench.theory.quadrature import Function
@@ -42,8 +43,8 @@ class WideNets(LayeredNets):
     def passed(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
         before = [torch.matmul(self.inputs, self.first)]
         after = [self.scaled(self.activation.function, before[0])]
-        for weights in self.middle:
-            before.append(torch.bmm(after[-1], weights))
+        for layer in range(len(self.middle)):
+            before.append(torch.bmm(after[-1], self.middle[layer]))
             after.append(self.scaled(self.activation.function, before[-1]))
         return after, lambda layer: self.scaled(self.derivative, before[layer])
 
@@ -54,8 +55,8 @@ class WideNets(LayeredNets):
         return gram(self.inputs) * overlap
 
     def scaled(self, function: Function, values: Tensor) -> Tensor:
-        """function(h) / sqrt(m), through numpy: an activation needs no second version for torch."""
-        result = torch.from_numpy(np.asarray(function(values.numpy()), dtype=values.numpy().dtype))
+        """function(h) / sqrt(m); an activation is written for numpy and needs no second version for torch."""
+        result = elementwise(function, values)
         return result.mul_(self.last.shape[-1] ** -0.5)
 
     @property
@@ -90,7 +91,7 @@ class TopLayers:
         return errors
 
     def state(self) -> dict[str, np.ndarray]:
-        return {"last": self.last.numpy()}
+        return {"last": self.last.cpu().numpy()}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
         self.last.copy_(torch.from_numpy(state["last"]))

@@ -26,7 +26,10 @@ ROOT_TWO = 2.0**0.5
 
 @dataclass(frozen=True)
 class Activation:
-    """sigma, elementwise on numpy arrays, with the closed forms of its dual and mu where they are known."""
+    """sigma, elementwise on numpy arrays, with the closed forms of its dual and mu where they are known.
+
+    Written without np.asarray(x), `function` and `derivative` stay on a GPU too (models/numpy_functions.py).
+    """
 
     name: str
     label: str
@@ -87,7 +90,7 @@ def identity() -> Activation:
     return Activation(
         name="identity",
         label="identity",
-        function=lambda x: np.array(x, dtype=float),
+        function=lambda x: np.multiply(x, 1.0, dtype=float),
         derivative=lambda x: np.ones_like(x),
         dual=lambda rho: np.array(rho, dtype=float),
         dual_derivative=lambda rho: np.ones_like(rho, dtype=float),
@@ -102,7 +105,7 @@ def hermite2() -> Activation:
         name="hermite2",
         label="2nd Hermite",
         function=lambda x: (np.square(x) - 1.0) / ROOT_TWO,
-        derivative=lambda x: ROOT_TWO * np.asarray(x),
+        derivative=lambda x: np.multiply(x, ROOT_TWO),
         dual=lambda rho: np.square(rho),
         dual_derivative=lambda rho: 2.0 * np.asarray(rho),
         mu=1.0,
@@ -130,9 +133,9 @@ def leaky(name: str, label: str, slope: float, parameters: Mapping[str, float]) 
     return Activation(
         name=name,
         label=label,
-        function=lambda x: np.where(np.asarray(x) > 0, x, slope * np.asarray(x)),
+        function=lambda x: np.where(np.greater(x, 0), x, np.multiply(x, slope)),
         kinks=(0.0,),
-        derivative=lambda x: np.where(np.asarray(x) > 0, np.ones_like(x), slope),
+        derivative=lambda x: np.where(np.greater(x, 0), np.ones_like(x), slope),
         dual=dual,
         dual_derivative=lambda rho: odd + even * np.arcsin(rho) * 2.0 / np.pi,
         mu=1.0 - odd / ((1.0 + slope**2) / 2.0 - 4.0 * even / (2.0 * np.pi)),
@@ -156,7 +159,7 @@ def step() -> Activation:
     return Activation(
         name="step",
         label="step",
-        function=lambda x: (np.asarray(x) >= 0).astype(float),
+        function=lambda x: np.where(np.greater_equal(x, 0), 1.0, 0.0),
         kinks=(0.0,),
         dual=lambda rho: 0.5 - np.arccos(rho) / (2.0 * np.pi),
         dual_derivative=lambda rho: 1.0 / (2.0 * np.pi * np.sqrt(1.0 - np.square(rho))),
@@ -214,9 +217,9 @@ def norm_relu(c: float) -> Activation:
     return Activation(
         name="norm_relu",
         label=f"NormReLU (c = {c:g})",
-        function=lambda x: scale * (np.maximum(np.asarray(x) - c, 0.0) + shift),
+        function=lambda x: scale * (np.maximum(np.subtract(x, c), 0.0) + shift),
         kinks=(c,),
-        derivative=lambda x: np.where(np.asarray(x) > c, np.full_like(x, scale), 0.0),
+        derivative=lambda x: np.where(np.greater(x, c), np.full_like(x, scale), 0.0),
         dual=dual,
         dual_derivative=lambda rho: scale**2 * both_above(rho),
         mu=float(1.0 - (scale * ndtr(-c)) ** 2),
@@ -266,7 +269,7 @@ def selu() -> Activation:
 
     def function(x: np.ndarray) -> np.ndarray:
         negative = alpha * np.expm1(np.minimum(x, 0.0))
-        return np.asarray(scale * np.where(np.asarray(x) > 0, x, negative))
+        return np.multiply(np.where(np.greater(x, 0), x, negative), scale)
 
     def both_exponential(rho: np.ndarray) -> np.ndarray:
         """E[e^(X+Y); X < 0, Y < 0]."""
@@ -302,7 +305,7 @@ def selu() -> Activation:
         label="SeLU",
         function=function,
         kinks=(0.0,),
-        derivative=lambda x: scale * np.where(np.asarray(x) > 0, np.ones_like(x), alpha * np.exp(np.minimum(x, 0.0))),
+        derivative=lambda x: scale * np.where(np.greater(x, 0), np.ones_like(x), alpha * np.exp(np.minimum(x, 0.0))),
         dual=dual,
         dual_derivative=dual_derivative,
         mu=float(1.0 - linear_part**2),

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tangentbench.errors import Diverged
+from tangentbench.models.stacked import on_device
 from tangentbench.training.checkpoint_file import load_arrays, save_arrays
 
 CHECKPOINT_SECONDS = 60.0
@@ -25,7 +26,7 @@ class Descending(Protocol):
         """Take one step; return the errors before it, shape (R, n)."""
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that training changes."""
+        """The arrays that training changes, on the CPU."""
 
     def load_state(self, state: dict[str, np.ndarray], /) -> None: ...
 
@@ -71,8 +72,22 @@ def descend(
     `record_at` begins with 0. Training ends with the last of these steps, or at the first of them where the squared
     error of every run is at most `stop_below` times that at step 0; what was not reached is NaN. `on_step` is told how
     many steps are done, also those found in the checkpoint. Raises Diverged, naming `label`, where an error is no
-    longer a number.
+    longer a number. Steps are taken on the process's device (device.py), and `nets` come back to the CPU.
     """
+    with on_device(nets) as place:
+        return take_steps(nets, step_sizes.to(place), record_at, label, stop_below, checkpoint, on_step)
+
+
+def take_steps(
+    nets: Descending,
+    step_sizes: Tensor,
+    record_at: Sequence[int],
+    label: str,
+    stop_below: float,
+    checkpoint: Checkpoint | None,
+    on_step: Callable[[int], None],
+) -> np.ndarray:
+    """What `descend` does, with networks and step sizes on one device."""
     slots = {step: slot for slot, step in enumerate(record_at)}
     last = record_at[-1]
     start, measured = 0, np.full((len(record_at), len(step_sizes)), np.nan)
@@ -83,7 +98,7 @@ def descend(
     on_step(start)
     for step in range(start, last + 1):
         errors = nets.descend(step_sizes)
-        squared = errors.square().sum(dim=1, dtype=torch.float64).numpy()
+        squared = errors.square().sum(dim=1, dtype=torch.float64).cpu().numpy()
         if not np.isfinite(squared).all():
             runs = ", ".join(str(run) for run in np.flatnonzero(~np.isfinite(squared)))
             raise Diverged("the training error", step, f"{label} (run {runs} of the batch)")

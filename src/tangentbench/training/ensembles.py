@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tangentbench.models.shallow import ShallowNets, Span
+from tangentbench.models.stacked import on_device
 from tangentbench.training.losses import cross_entropy
 
 
@@ -30,26 +31,39 @@ def train(
     """Train loss on all inputs and readout norm of every network after the given epochs, each (epochs, R).
 
     `orders` gives the order of the examples in an epoch, the same for all networks; it is not asked for where all
-    examples are one batch.
+    examples are one batch. It runs on the process's device (device.py) and leaves `nets` on the CPU.
     """
     targets = torch.nn.functional.one_hot(labels, classes).to(span.inputs.dtype)
+    with on_device(nets) as place:
+        return take_epochs(nets, span.inputs.to(place), labels.to(place), targets.to(place), schedule, orders)
+
+
+def take_epochs(
+    nets: ShallowNets,
+    inputs: Tensor,
+    labels: Tensor,
+    targets: Tensor,
+    schedule: Schedule,
+    orders: Callable[[int], Tensor],
+) -> dict[str, np.ndarray]:
+    """What `train` does, with networks and examples on one device."""
     losses, norms = [], []
-    count = len(span.inputs)
+    count = len(inputs)
     for epoch in range(1, schedule.epochs[-1] + 1):
         if count <= schedule.batch:
-            nets.descend(span.inputs, targets, schedule.step, schedule.momentum)
+            nets.descend(inputs, targets, schedule.step, schedule.momentum)
         else:
-            order = orders(epoch)
+            order = orders(epoch).to(inputs.device)
             for start in range(0, count, schedule.batch):
                 chosen = order[start : start + schedule.batch]
-                nets.descend(span.inputs[chosen], targets[chosen], schedule.step, schedule.momentum)
+                nets.descend(inputs[chosen], targets[chosen], schedule.step, schedule.momentum)
         if epoch in schedule.epochs:
-            losses.append(losses_of(nets, span, labels).numpy())
-            norms.append(nets.readout_norms().numpy())
+            losses.append(losses_of(nets, inputs, labels).cpu().numpy())
+            norms.append(nets.readout_norms().cpu().numpy())
     return {"train_loss": np.stack(losses), "readout_norm": np.stack(norms)}
 
 
-def losses_of(nets: ShallowNets, span: Span, labels: Tensor) -> Tensor:
-    """The mean cross-entropy of each network on all inputs, (R,)."""
-    outputs = nets.outputs(span.inputs)
+def losses_of(nets: ShallowNets, inputs: Tensor, labels: Tensor) -> Tensor:
+    """The mean cross-entropy of each network on the inputs (N, r), (R,)."""
+    outputs = nets.outputs(inputs)
     return cross_entropy(outputs, labels.expand(len(outputs), -1))

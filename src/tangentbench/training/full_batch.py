@@ -13,6 +13,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from tangentbench.errors import Diverged, UnknownName
+from tangentbench.models.stacked import on_device
 from tangentbench.training.progress_file import ProgressFile
 
 CHECK_EVERY = 200
@@ -60,12 +61,20 @@ def train_in_stages(
     """Train `nets` through the stages; the penalised loss of each member at about `records` steps and at the end.
 
     Rows: `place` of the member, `step` counted through all stages, `loss`. Raises Diverged, naming `label` and member.
+    It runs on the process's device (device.py) and leaves `nets` on the CPU.
     """
-    session = Session(nets, stages, label, records)
-    if progress is not None:
-        session.resume(progress)
+    with on_device(nets):
+        session = Session(nets, stages, label, records)
+        if progress is not None:
+            session.resume(progress)
+        finish(session, progress)
+    return pd.DataFrame(session.history)
+
+
+def finish(session: Session, progress: ProgressFile | None) -> None:
+    """All steps that are left, and the losses after them."""
     saved = time.monotonic()
-    with tqdm(total=session.total, initial=session.step, desc=label, unit="step", disable=None) as bar:
+    with tqdm(total=session.total, initial=session.step, desc=session.label, unit="step", disable=None) as bar:
         while session.step < session.total:
             session.advance()
             bar.update()
@@ -73,10 +82,9 @@ def train_in_stages(
                 session.store(progress)
                 saved = time.monotonic()
     if not session.finished:
-        session.record(nets.backward())
+        session.record(session.nets.backward())
         if progress is not None:
             session.store(progress)
-    return pd.DataFrame(session.history)
 
 
 class Session:
@@ -110,7 +118,7 @@ class Session:
         self.step += 1
 
     def record(self, costs: Tensor) -> None:
-        losses = costs + self.nets.penalties()
+        losses = (costs + self.nets.penalties()).cpu()
         for place, loss in enumerate(losses.tolist()):
             if not torch.isfinite(losses[place]):
                 setting = f"{self.label}, {self.nets.describe(place)}, {self.stages[self.stage]}"
@@ -138,4 +146,4 @@ class Session:
             with torch.no_grad():
                 parameter.copy_(own.pop("weights"))
             if own:
-                self.optimiser.state[parameter] = own
+                self.optimiser.state[parameter] = {name: values.to(parameter.device) for name, values in own.items()}

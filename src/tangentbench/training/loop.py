@@ -83,6 +83,8 @@ class Probe:
     measure: Measure
     epochs: frozenset[int] = frozenset()
     steps: frozenset[int] = frozenset()
+    on_device: bool = False
+    """Whether it measures the networks where they train; otherwise it is given them on the CPU."""
 
 
 @dataclass
@@ -129,8 +131,8 @@ def train(
     so that runs of different step sizes can see the same batches. `augment` changes each run's batch of training inputs
     with random numbers of that run and epoch. `nets` end up with fewer runs where some stop early.
 
-    It runs on the process's device (device.py) and leaves `nets` and everything it returns on the CPU; probes and
-    augmentation are given what they know, networks and inputs on the CPU.
+    It runs on the process's device (device.py) and leaves `nets` and everything it returns on the CPU; augmentation,
+    and probes that do not ask for the device, are given networks and inputs on the CPU.
     """
     place = current()
     move(nets, place)
@@ -302,19 +304,19 @@ class Session:
     def probe_epoch(self) -> None:
         for probe in self.probes:
             if self.epoch in probe.epochs:
-                rows = probe.measure(self.probed(), self.active, self.epoch)
+                rows = probe.measure(self.probed(probe), self.active, self.epoch)
                 self.measured += [{"epoch": self.epoch} | row for row in rows]
 
     def probe_step(self) -> None:
         steps = self.optimiser.steps
         for probe in self.probes:
             if steps in probe.steps:
-                rows = probe.measure(self.probed(), self.active, steps)
+                rows = probe.measure(self.probed(probe), self.active, steps)
                 self.measured += [{"step": steps} | row for row in rows]
 
-    def probed(self) -> Networks:
-        """The networks as probes know them: themselves on a CPU, a copy from any other device."""
-        if all(tensor.device.type == CPU for tensor in self.nets.parameters.tensors.values()):
+    def probed(self, probe: Probe) -> Networks:
+        """The networks as the probe knows them: themselves, or a copy on the CPU."""
+        if probe.on_device or all(tensor.device.type == CPU for tensor in self.nets.parameters.tensors.values()):
             return self.nets
         twin = copy.deepcopy(self.nets)
         move(twin, CPU)

@@ -29,13 +29,14 @@ def mean_dot_product(representations: Tensor, absolute: bool = False) -> Tensor:
 
 
 def dot_product_probe(inputs: Tensor, epochs: Iterable[int], absolute: bool = False) -> Probe:
-    """Measures `dot_product` of every run on the same inputs (n, ...) after the given epochs."""
+    """Measures `dot_product` of every run on the same inputs (n, ...) after the given epochs, where it trains."""
 
     @torch.no_grad()
     def measure(nets: DeepNets, runs: Sequence[int], _: int) -> list[dict[str, Any]]:
-        batches = [own.expand(len(runs), *own.shape) for own in torch.split(inputs, BATCH)]
+        place = next(iter(nets.parameters.tensors.values())).device
+        batches = [own.to(place).expand(len(runs), *own.shape) for own in torch.split(inputs, BATCH)]
         representations = torch.cat([nets.representations(own) for own in batches], dim=1)
         values = mean_dot_product(representations, absolute).tolist()
         return [{"run": run, "dot_product": value} for run, value in zip(runs, values, strict=True)]
 
-    return Probe(measure, epochs=frozenset(epochs))
+    return Probe(measure, epochs=frozenset(epochs), on_device=True)

@@ -13,7 +13,8 @@ from tqdm import tqdm
 
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.models.nearly_linear import Shape, Task, draw, linear_velocity, outputs, task_of, velocity
+from tangentbench.models.nearly_linear import Shape, Task, draw, linear_velocity, task_of
+from tangentbench.models.nearly_linear_device import outputs_on_device, velocity_on_device
 from tangentbench.registry import Context
 from tangentbench.theory.nearly_linear import learning_time, root_stable_rank
 from tangentbench.training.descent import Checkpoint
@@ -95,7 +96,7 @@ class Trained:
     def outputs(self, run: int, x: torch.Tensor, epsilon: float | None = None) -> Array:
         """f(x) of one run at all times, (K, m); `epsilon` replaces the run's own nonlinearity."""
         own = self.runs[run].epsilon if epsilon is None else epsilon
-        return outputs(self.shape, self.weights[:, run], np.full(len(self.times), own), x)
+        return outputs_on_device(self.shape, self.weights[:, run], np.full(len(self.times), own), x)
 
 
 def train(
@@ -111,7 +112,7 @@ def train(
     """Follow the gradient flow of all runs as one batch."""
     shape, start = prepare(context, task, runs, depth, network)
     how = Solver(solver, tolerance=float(network["tolerance"]), step=float(network["step"]))
-    epsilons = np.array([run.epsilon for run in runs])
+    epsilons, velocity = np.array([run.epsilon for run in runs]), velocity_on_device(shape, task)
     name = f"depth {depth}, {task.x_train.shape[1]} inputs"
     checkpoint = None
     if context.work is not None:
@@ -119,7 +120,7 @@ def train(
         checkpoint = Checkpoint(context.work / f"flow-depth{depth}-inputs{shape.dimension}.npz", key=key)
     with tqdm(total=1.0, desc=name, bar_format="{l_bar}{bar}| [{elapsed}<{remaining}]", disable=None) as bar:
         flow = follow(
-            lambda weights, which: velocity(shape, weights, epsilons[which], task),
+            lambda weights, which: velocity(weights, epsilons[which]),
             start,
             times,
             how,

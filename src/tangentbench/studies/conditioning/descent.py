@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from tqdm import tqdm
 
+from tangentbench.models.stacked import on_device
 from tangentbench.models.wide import TopLayers, WideNets, draw
 from tangentbench.registry import Context, study
 from tangentbench.theory.activations import Activation, activation_from_setting
@@ -124,9 +125,10 @@ def network_steps(
     nets: WideNets, mode: str, task: Task, allowed: int, sigma: Activation, depth: int, context: Context
 ) -> list[float]:
     """Each run's first step at which its loss is low enough; not a number where `allowed` steps were too few."""
-    kernel = nets.top_kernel() if mode == TOP else nets.tangent_kernel()
-    largest = torch.linalg.eigvalsh(kernel.double())[:, -1]
-    learning = TopLayers.of(nets) if mode == TOP else nets
+    with on_device(nets):
+        kernel = nets.top_kernel() if mode == TOP else nets.tangent_kernel()
+        learning = TopLayers.of(nets) if mode == TOP else nets
+    largest = torch.linalg.eigvalsh(kernel.cpu().double())[:, -1]
     checkpoint = None
     if context.work is not None:
         name = f"{sigma.name}-{depth}-{mode.replace(' ', '-')}"

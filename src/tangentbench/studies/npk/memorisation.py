@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from tangentbench.errors import UnknownName
 from tangentbench.models.memorisation import Architecture, MemorisationNets, draw
+from tangentbench.models.stacked import on_device
 from tangentbench.registry import Context, study
 from tangentbench.theory.memorisation import (
     critical_weight_scale,
@@ -131,7 +132,9 @@ def memorisation(
                 weight_law=weight_law,
             )
             nets = draw(architecture, range(runs), context.seed, DTYPES[precision])
-            eigenvalues = np.linalg.eigvalsh(nets.tangent_kernel().numpy().astype(np.float64))
+            with on_device(nets):
+                kernels = nets.tangent_kernel().cpu().numpy()
+            eigenvalues = np.linalg.eigvalsh(kernels.astype(np.float64))
             curves = train(nets, architecture, descent, eigenvalues, context)
             frames.append(spectrum_rows(eigenvalues / depth, architecture).assign(width=width, depth=depth))
             frames.append(error_rows(curves, descent, converged_below).assign(width=width, depth=depth))

@@ -14,6 +14,7 @@ from tangentbench.datasets import Dataset
 from tangentbench.datasets.selection import some_of_each
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.models.penalised import Member, PenalisedNets, draw, with_bias
+from tangentbench.models.stacked import on_device
 from tangentbench.registry import Context, study
 from tangentbench.theory.clusters import plateau_start
 from tangentbench.training.full_batch import Stage, train_in_stages
@@ -129,8 +130,8 @@ def some_examples(dataset: Dataset, count: int, seed: int) -> Panel:
 
 def final_losses(nets: PenalisedNets, history: pd.DataFrame, panel: Panel, bias: float) -> pd.DataFrame:
     losses = history.pivot(index="place", columns="step", values="loss").sort_index()
-    with torch.no_grad():
-        test = nets.costs(with_bias(panel.x_test, bias), panel.y_test)
+    with torch.no_grad(), on_device(nets) as place:
+        test = nets.costs(with_bias(panel.x_test, bias).to(place), panel.y_test.to(place)).cpu()
     table = pd.DataFrame(
         {
             "width": [member.width for member in nets.members],

@@ -12,9 +12,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from tangentbench.datasets import Dataset
+from tangentbench.device import CPU
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.models.initialisation import stream
-from tangentbench.models.shallow import Span, bytes_a_network, draw
+from tangentbench.models.shallow import ShallowNets, Span, bytes_a_network, draw, joined
 from tangentbench.models.weight_laws import GAUSSIAN, coupled
 from tangentbench.registry import Context, study
 from tangentbench.studies.tensor_programs.swapping import ALL, chunks, kept, laws_of, named_stream
@@ -22,7 +23,9 @@ from tangentbench.theory.transport import disjoint_parts, gap_along_the_others, 
 from tangentbench.training.ensembles import Schedule, train
 
 BATCH_BYTES = 4 * 2**20
-"""Weights and momenta of networks that train together: as many as the processor's cache holds."""
+"""Weights and momenta of networks that are drawn and train together: as many as the processor's cache holds."""
+DEVICE_BATCH_BYTES = 128 * 2**20
+"""On another device so many of those batches train together that they take this much."""
 AGAIN = "gaussian_again"
 """A second, independent Gaussian ensemble: what the distance is where there is no difference."""
 QUANTITIES = ("train_loss", "readout_norm")
@@ -70,22 +73,27 @@ class Task:
         def order(epoch: int) -> Tensor:
             return torch.randperm(count, generator=stream(context.seed, ORDER_STREAM, epoch))
 
+        def drawn(part: range) -> ShallowNets:
+            generator = named_stream(name, context.seed, ensemble.width, self.hidden_layers, part.start)
+            return draw(
+                self.span, self.classes, ensemble.width, self.hidden_layers, len(part), matrices, vectors,
+                self.parametrisation, generator,
+            )  # fmt: skip
+
         def make() -> dict[str, Tensor]:
+            batches = list(chunks(ensemble.runs, size, BATCH_BYTES))
+            on_cpu = context.device.type == CPU
+            together = 1 if on_cpu else max(1, DEVICE_BATCH_BYTES // max(size, BATCH_BYTES))
             parts = []
-            for part in chunks(ensemble.runs, size, BATCH_BYTES):
-                key = (context.seed, ensemble.width, self.hidden_layers, part.start)
-                generator = named_stream(name, *key)
-                nets = draw(
-                    self.span, self.classes, ensemble.width, self.hidden_layers, len(part), matrices, vectors,
-                    self.parametrisation, generator,
-                )  # fmt: skip
+            for start in range(0, len(batches), together):
+                nets = joined([drawn(part) for part in batches[start : start + together]])
                 parts.append(train(nets, self.span, self.labels, self.classes, self.schedule, order))
-            joined = {name: np.concatenate([part[name] for part in parts], axis=1) for name in QUANTITIES}
-            if not all(np.isfinite(values).all() for values in joined.values()):
+            measured = {name: np.concatenate([part[name] for part in parts], axis=1) for name in QUANTITIES}
+            if not all(np.isfinite(values).all() for values in measured.values()):
                 raise TangentbenchError(
                     f"a network of {ensemble.label} diverged with step {self.schedule.step:g}: lower the step"
                 )
-            return {name: torch.from_numpy(values) for name, values in joined.items()}
+            return {name: torch.from_numpy(values) for name, values in measured.items()}
 
         key = repr((context.seed, ensemble, self.schedule, self.parametrisation, count, float(self.span.inputs.sum())))
         return {name: values.numpy() for name, values in kept(context.work, ensemble.label, key, make).items()}

@@ -1,0 +1,129 @@
+"""Studies on a device that is not the CPU (tests/second_device.py) measure what they measure on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from second_device import computed_at_once, lazy_device, mend_split
+
+from tangentbench.datasets import Dataset
+from tangentbench.models import nearly_linear_device, stacked
+from tangentbench.models.memorisation import MemorisationNets
+from tangentbench.models.one_output import LayeredNets
+from tangentbench.models.penalised import Member, PenalisedNets, draw, with_bias
+from tangentbench.models.wide import TopLayers, WideNets
+from tangentbench.registry import Context
+from tangentbench.studies.bounds.curves import bound_curves
+from tangentbench.studies.conditioning.descent import steps_against_depth
+from tangentbench.studies.npk.memorisation import memorisation
+from tangentbench.studies.regularised.plateau import Panel, final_losses
+
+RNG = np.random.default_rng(0)
+
+
+def where_called(monkeypatch: pytest.MonkeyPatch, kind: type, method: str) -> list[str]:
+    """The devices of the tensors that a method returns, growing."""
+    whole, devices = getattr(kind, method), []
+
+    def noted(self: object, *arguments: object) -> torch.Tensor:
+        result: torch.Tensor = whole(self, *arguments)
+        devices.append(result.device.type)
+        return result
+
+    monkeypatch.setattr(kind, method, noted)
+    return devices
+
+
+def assert_same_table(there: pd.DataFrame, here: pd.DataFrame, rtol: float) -> None:
+    pd.testing.assert_frame_equal(there, here, rtol=rtol, atol=1e-6)
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    steps = computed_at_once(monkeypatch, "descend", LayeredNets, TopLayers)
+    for module in (stacked, nearly_linear_device):
+        monkeypatch.setattr(module, "current", lazy_device)
+    return steps
+
+
+def test_memorisation_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = partial(
+        memorisation, Context(seed=0), widths=[6], depths=[3], examples=5, gate_probability=0.5,
+        weight_law="bernoulli", runs=2, step=0.1, step_rule="measured", kernel_over_depth=False, steps=4, records=3,
+        stop_below=0.0, converged_below=0.9, precision="float64",
+    )  # fmt: skip
+    here = measure()
+    steps, kernels = elsewhere(monkeypatch), where_called(monkeypatch, MemorisationNets, "tangent_kernel")
+    assert_same_table(measure(), here, rtol=1e-9)
+    assert (steps, kernels) == (["lazy"] * 5, ["lazy"])
+
+
+def test_steps_against_depth_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = RNG.normal(size=(6, 9)).astype(np.float32), np.zeros(6, np.int64)
+    dataset = Dataset("noise", x, y, x, y, ("noise",))
+    measure = partial(
+        steps_against_depth, Context(seed=0, datasets={"noise": dataset}), activations=["selu"],
+        uncentred_activations=["relu"], depths=[2], images=5, runs=2, loss_ratio=0.5, width=12, top_width=12,
+        top_steps=6, all_steps=6,
+    )  # fmt: skip
+    here = measure()
+    steps = elsewhere(monkeypatch)
+    kernels = [where_called(monkeypatch, WideNets, name) for name in ("top_kernel", "tangent_kernel")]
+    assert_same_table(measure(), here, rtol=1e-9)
+    assert set(steps) == {"lazy"}
+    assert kernels == [["lazy"] * 2] * 2
+
+
+def test_final_losses_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [Member(3, 1e-2), Member(5, 1e-3)]
+    inputs, labels = torch.rand(8, 6, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
+    panel = Panel(inputs[:4], labels[:4], inputs[4:], labels[4:], 3)
+    history = pd.DataFrame({"place": [0, 1] * 6, "step": np.repeat(range(6), 2), "loss": np.linspace(2, 1, 12)})
+
+    def nets() -> PenalisedNets:
+        starts = [draw([6, one.width, 3], torch.float32, one.width) for one in members]
+        return PenalisedNets(
+            members, starts, with_bias(panel.x_train, 0.5), panel.y_train, bias=0.5, loss="cross_entropy"
+        )
+
+    here = final_losses(nets(), history, panel, 0.5)
+    elsewhere(monkeypatch)
+    mend_split(monkeypatch)
+    costs = where_called(monkeypatch, PenalisedNets, "costs")
+    assert_same_table(final_losses(nets(), history, panel, 0.5), here, rtol=1e-5)
+    assert costs == ["lazy"]
+
+
+def whitened(count: int, side: int) -> Dataset:
+    x = RNG.normal(size=(2 * count, side * side))
+    labels = (x[:, 0] + 0.5 * np.abs(x[:, 1]) > 0.3).astype(np.int64)
+    values, vectors = np.linalg.eigh(x[:count].T @ x[:count] / count)
+    x = (x @ vectors / np.sqrt(values)).astype(np.float32)
+    return Dataset(f"toy_{side}x{side}", x[:count], labels[:count], x[count:], labels[count:], ("no", "yes"))
+
+
+def test_bounds_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure: Callable[[], pd.DataFrame] = partial(
+        bound_curves, Context(seed=0, datasets={"toy_2x2": whitened(60, 2)}), samples=60, sides=[2], betas=[0.1],
+        epsilons=[0.3], kappas=[1], depths=[2], precisions=[16], input_layers=["full_rank"], qs=[1], delta=0.01,
+        time_in_learning_times=0.5, learnt_fraction=0.9, first_time_share=0.1, time_points=4, runs=1,
+        network={"width": 4, "step": 0.1, "tolerance": 1e-3}, solver="adaptive", theorem={},
+    )  # fmt: skip
+    here = measure()
+    elsewhere(monkeypatch)
+    passes = []
+    activations = nearly_linear_device.Batch.activations
+
+    def noted(self: nearly_linear_device.Batch, x: torch.Tensor) -> list[torch.Tensor]:
+        passes.append(x.device.type)
+        return activations(self, x)
+
+    monkeypatch.setattr(nearly_linear_device.Batch, "activations", noted)
+    assert_same_table(measure(), here, rtol=1e-4)
+    assert set(passes) == {"lazy"}
+    # gradients of the flow, and the outputs on both sets
+    assert len(passes) > 8
