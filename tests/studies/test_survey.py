@@ -126,6 +126,9 @@ def test_laws_recover_what_the_times_were_made_of():
     assert end["seconds"] == pytest.approx(2e9)
     assert end["low"] == pytest.approx(end["high"])
     assert end["exponent"] == pytest.approx(2.0)
+    disturbed = rows.assign(seconds=rows["seconds"] * [3.0, 1.0, 9.0, 2.0])
+    again = with_laws(disturbed, "images", 1e6).query("not measured").iloc[0]
+    assert again["seconds"] == pytest.approx(2e9)
 
 
 def test_entries_are_compared_with_another_table():

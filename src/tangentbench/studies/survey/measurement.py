@@ -191,8 +191,9 @@ def collected(
 def with_laws(table: pd.DataFrame, over: str, target: float) -> pd.DataFrame:
     """The measured rows with the time of an entry, and for each series one with the power law's value at `target`.
 
-    low, high: where a measurement there would lie with 95 % confidence. exponent, exponent_error: the law's, with half
-    the width of its 95 % interval.
+    The law is that of processor time, which other jobs disturb less. Its `seconds` are as many for each second of
+    processor time as at the measured point where they are fewest. low, high: where a measurement there would lie with
+    95 % confidence. exponent, exponent_error: the law's, with half the width of its 95 % interval.
     """
     carried = []
     table["entry_core_seconds"] = table["core_seconds"] / table["images"] ** 2
@@ -201,20 +202,20 @@ def with_laws(table: pd.DataFrame, over: str, target: float) -> pd.DataFrame:
         if rows[over].nunique() < 2:
             continue
         law = fit_power_law(rows[over], rows["core_seconds"])
-        wall = fit_power_law(rows[over], rows["seconds"])
+        wall = float((rows["seconds"] / rows["core_seconds"]).min())
         operations = fit_power_law(rows[over], rows["operations"].clip(lower=1.0))
-        low, high = wall.interval(target)
+        low, high = law.interval(target)
         carried.append(
             {
                 "kernel": kernel,
                 "backend": backend,
                 "stage": stage,
                 over: target,
-                "seconds": wall.at(target),
+                "seconds": wall * law.at(target),
                 "core_seconds": law.at(target),
                 "operations": operations.at(target),
-                "low": low,
-                "high": high,
+                "low": wall * low,
+                "high": wall * high,
                 "exponent": law.exponent,
                 "exponent_error": law.exponent_error,
                 "operations_exponent": operations.exponent,
