@@ -121,7 +121,7 @@ def deep_trainings(
     **_: object,
 ) -> Work:
     """A training for every network and normalisation; figures whose trainings have the same settings share them."""
-    settings = (shape, course, images, step_choice, runs, augmentation, probe_absolute)
+    settings = (shape, course, images, step_choice, augmentation, probe_absolute)
     pieces: dict[str, Work] = {}
     for network in networks:
         for normalisation in normalisations:

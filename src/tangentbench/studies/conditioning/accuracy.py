@@ -73,7 +73,8 @@ def accuracies(
     test accuracy over the epochs. Of the step's choice: `validation accuracy` for every step tried, `chosen` marks the
     one taken.
 
-    A training that a table of `context.tables` holds already, with the same settings to the last, is taken from there.
+    A training that a table of `context.tables` holds already, with the same settings and at least as many runs, is
+    taken from there.
     """
     asked = record(Images, images, "images")
     task = images_of(context, asked, record(Course, course, "course").epochs, probe_absolute)
@@ -108,11 +109,11 @@ def accuracies(
 
 
 def lent(context: Context, training: Training) -> pd.DataFrame | None:
-    """The rows of a training that another artifact's table holds, without those made of them."""
+    """The rows of as many runs that another artifact's table holds, without those made of them."""
     for table in context.tables.values():
         rows = table[(table["training"] == training.key) & (~table["quantity"].isin(RUN_QUANTITIES))]
-        if len(rows):
-            return rows
+        if rows["seed"].nunique() >= training.runs:
+            return rows[rows["seed"].isna() | (rows["seed"] < training.runs)]
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,8 +68,8 @@ class Training:
 
     @property
     def key(self) -> str:
-        """Tells a training from every other one; two figures with the same key share its rows."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+        """Tells a training from every other one, whatever the number of runs; figures with the same key share rows."""
+        return hashlib.sha256(repr(dataclasses.replace(self, runs=0)).encode()).hexdigest()[:16]
 
     @property
     def name(self) -> str:
