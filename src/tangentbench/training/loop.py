@@ -272,12 +272,15 @@ class Session:
             of_sets = {f"{name}_accuracy": 0.0 if broken[slot] else float(of[slot]) for name, of in accuracies.items()}
             row = {"run": run, "epoch": self.epoch, "train_loss": losses[slot], "train_accuracy": train_accuracy[slot]}
             self.history.append(row | of_sets)
-            self.last[place] = parameters[slot]
             if first is not None and not broken[slot] and first[slot] > self.best_accuracy[place]:
                 self.best_accuracy[place] = first[slot]
                 self.best[place] = parameters[slot]
             if broken[slot] or train_accuracy[slot] >= self.recipe.stop_at_train_accuracy:
                 ended.append(slot)
+        if len(self.active) == len(self.runs):
+            self.last = parameters
+        else:
+            self.last[[self.slot_of[run] for run in self.active]] = parameters
         if self.epoch in self.recipe.snapshot_epochs:
             self.snapshots[self.epoch] = self.last.clone()
         self.probe_epoch()
