@@ -7,6 +7,7 @@ from typing import Any
 
 from tangentbench.costs import Work, work
 from tangentbench.costs.gram import kernel_units, matrices_gib
+from tangentbench.costs.model import summed_units
 from tangentbench.grams import KernelPlan
 from tangentbench.studies.cntk.cells import parse_cells
 from tangentbench.studies.cntk.plans import (
@@ -29,10 +30,7 @@ DATASET_GIB = 0.75
 
 def total(works: Sequence[Work]) -> Work:
     """One job that does all of them, one after the other."""
-    units: dict[str, float] = {}
-    for one in works:
-        for name, amount in one.units.items():
-            units[name] = units.get(name, 0.0) + amount
+    units = summed_units(works)
     largest_disk = max((one.disk_gib for one in works), default=0.0)
     return Work(units, max((one.memory_gib for one in works), default=0.0), largest_disk)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tangentbench.costs import Work, work
+from tangentbench.costs.model import summed_units
 
 ENTRY_FLOPS = 3000
 """The dual activation of one entry in one layer, as matrix-product operations that take as long (measured)."""
@@ -129,12 +130,9 @@ def deep_trainings(
             own = (network, normalisation, step, drop_epochs.get(normalisation), *settings)
             pieces[repr(own)] = deep_training(network, shape, course, images, step_choice, runs)
     data = NUMBER_BYTES * COLOURS * images["side"] ** 2 * 3 * (images["train"] + images["test"]) / GIB
-    units: dict[str, float] = {}
-    for piece in pieces.values():
-        for unit, amount in piece.units.items():
-            units[unit] = units.get(unit, 0.0) + amount
     memory = data + max(piece.memory_gib for piece in pieces.values())
-    return Work(units, memory, sum(piece.disk_gib for piece in pieces.values()), lendable=pieces)
+    disk = sum(piece.disk_gib for piece in pieces.values())
+    return Work(summed_units(pieces.values()), memory, disk, lendable=pieces)
 
 
 def deep_training(

@@ -123,6 +123,14 @@ def part_work(artifact: Artifact, scale: str, part: str, used: Sequence[Artifact
     return without(work, [piece for name, piece in work.lendable.items() if name in lent])
 
 
+def summed_units(works: Iterable[Work]) -> dict[str, float]:
+    units: dict[str, float] = {}
+    for one in works:
+        for unit, quantity in one.units.items():
+            units[unit] = units.get(unit, 0.0) + quantity
+    return units
+
+
 def works_of(artifact: Artifact, scale: str) -> list[Work]:
     """The work of every job of an artifact, with what others lend it; none where no model stands."""
     model = find_model(artifact)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 from tangentbench.costs import Work, work
+from tangentbench.costs.model import summed_units
 from tangentbench.kernels.layers import Network, flat, forward_operations, weight_shapes
 from tangentbench.studies.survey.operations import covariance_operations
 from tangentbench.studies.survey.plan import network_named, ways
@@ -51,11 +51,7 @@ def once(
 
 
 def summed(works: Sequence[Work]) -> Work:
-    units: dict[str, float] = {}
-    for one in works:
-        for name, amount in one.units.items():
-            units[name] = units.get(name, 0.0) + amount
-    return Work(units, DATASET_GIB + max(one.memory_gib for one in works))
+    return Work(summed_units(works), DATASET_GIB + max(one.memory_gib for one in works))
 
 
 def compiled(network: Network) -> Work:
@@ -83,6 +79,7 @@ def measured(
     finite_gib: float,
     points: Mapping[str, Sequence[tuple[int, int]]],
     compilations: Mapping[str, int],
+    **_: object,
 ) -> Work:
     """`points`: (side, training images) where a backend is timed; `compilations`: how often it compiles."""
     outputs = CLASSES[loss]
@@ -105,17 +102,10 @@ def measured(
 @work("survey_fig2_7")
 def against_images(*, train_sizes: Mapping[str, Sequence[int]], image_side: int, **settings: Any) -> Work:
     points = {backend: [(image_side, size) for size in sizes] for backend, sizes in train_sizes.items()}
-    return measured(points=points, compilations={"neural_tangents": 1}, **known(settings))
+    return measured(points=points, compilations={"neural_tangents": 1}, **settings)
 
 
 @work("survey_fig2_8")
 def against_side(*, sides: Mapping[str, Sequence[int]], train_images: int, **settings: Any) -> Work:
     points = {backend: [(side, train_images) for side in own] for backend, own in sides.items()}
-    return measured(
-        points=points, compilations={"neural_tangents": len(sides.get("neural_tangents", ()))}, **known(settings)
-    )
-
-
-def known(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of an artifact's settings that its cost depends on."""
-    return {name: settings[name] for name in inspect.signature(measured).parameters if name in settings}
+    return measured(points=points, compilations={"neural_tangents": len(sides.get("neural_tangents", ()))}, **settings)
