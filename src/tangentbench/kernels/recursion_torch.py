@@ -13,6 +13,7 @@ import torch
 
 from tangentbench.device import current
 from tangentbench.kernels.architecture import Architecture
+from tangentbench.kernels.small_angles import share
 
 CPU_BYTES = 512 << 20
 CUDA_SHARE_OF_FREE = 0.5
@@ -27,10 +28,9 @@ def rectangle(
     doubtful_sine: float = 0.0,
     device: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
+    """What small_angles.Rectangle describes: float64, (n1, n2) each.
 
     x1, x2: (n, channels, height, width), both float32 or both float64.
-    Beside it, as native.py has it, the share of each that comes from angles with a sine below `doubtful_sine`.
     """
     place = torch.device(device) if device else current()
     first, first_scale = normalised(torch.as_tensor(x1).to(place))
@@ -56,8 +56,7 @@ def rectangle(
             out[i : i + rows, j : j + columns] = values.double().cpu().numpy()
             if doubtful is not None:
                 doubt[i : i + rows, j : j + columns] = doubtful.double().cpu().numpy()
-    doubt = np.divide(doubt, out, out=np.zeros_like(out), where=out > 0)
-    return np.asarray(out * first_scale[:, None] * second_scale[None, :]), doubt
+    return np.asarray(out * first_scale[:, None] * second_scale[None, :]), share(doubt, out)
 
 
 def normalised(images: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:

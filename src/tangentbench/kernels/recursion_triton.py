@@ -25,6 +25,7 @@ from tangentbench.device import current, on_gpu
 from tangentbench.errors import TangentbenchError
 from tangentbench.kernels.architecture import Architecture
 from tangentbench.kernels.recursion_torch import inverse_root, normalised, variances
+from tangentbench.kernels.small_angles import share
 
 INTERPRET_VARIABLE = "TRITON_INTERPRET"
 LARGEST_AREA = 64 * 64
@@ -66,11 +67,7 @@ def rectangle(
     doubtful_sine: float = 0.0,
     device: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
-
-    x1, x2: (n, channels, height, width), both float32 or both float64.
-    Beside it, as native.py has it, the share of each that comes from angles with a sine below `doubtful_sine`.
-    """
+    """As recursion_torch.rectangle."""
     place = usable_device(device)
     if not fits(*x1.shape[2:]):
         raise TritonUnusable(f"images of {x1.shape[2]} x {x1.shape[3]} do not fit into a program's registers")
@@ -85,11 +82,11 @@ def rectangle(
         ],
         axis=1,
     )
-    doubts = np.divide(doubts, sums, out=np.zeros_like(sums), where=sums > 0)
+    shares = share(doubts, sums)
     area = x1.shape[2] * x1.shape[3]
     sums *= (1 / area**2 if architecture.pooling == "gap" else 1.0) / architecture.filter**2
     out, doubt = np.empty((2, n1, n2))
-    out[rows, columns], doubt[rows, columns] = sums * first.scale[rows] * second.scale[columns], doubts
+    out[rows, columns], doubt[rows, columns] = sums * first.scale[rows] * second.scale[columns], shares
     if x2 is None:
         out[columns, rows], doubt[columns, rows] = out[rows, columns], doubt[rows, columns]
     return out, doubt

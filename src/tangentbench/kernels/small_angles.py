@@ -30,6 +30,11 @@ DENSE_SHARE = 1 / 4
 """Share of doubtful entries from which a rectangle around them is computed as a whole."""
 
 
+def share(doubtful: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """The doubtful part of each entry, none where the entry is zero."""
+    return np.asarray(np.divide(doubtful, whole, out=np.zeros_like(whole), where=whole > 0))
+
+
 def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, compute: Rectangle) -> np.ndarray:
     """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
 
