@@ -59,7 +59,7 @@ bench: setup ## run the benchmarks side by side with their peers
 	for script in benchmarks/*.py; do echo "== $$script"; python "$$script"; done
 
 docs: setup ## write the generated parts of the README
-	python -m tangentbench.report.readme
+	python -m tangentbench.suite.readme
 
 lock: setup ## resolve requirements.lock and requirements-gpu.lock anew from pyproject.toml
 	python tools/lock.py

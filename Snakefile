@@ -1,5 +1,5 @@
 from tangentbench.errors import TangentbenchError
-from tangentbench.wiring import Wiring
+from tangentbench.suite.workflow import Wiring
 
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version

@@ -29,7 +29,7 @@ os.environ["OMP_NUM_THREADS"] = str(THREADS)
 import jax  # noqa: E402 - reads the settings above
 import numpy as np  # noqa: E402
 
-from tangentbench.files import written_whole  # noqa: E402
+from tangentbench.atomic import written_whole  # noqa: E402
 from tangentbench.kernels import cntk, native, oracle  # noqa: E402
 from tangentbench.kernels.architecture import Architecture  # noqa: E402
 

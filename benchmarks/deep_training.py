@@ -18,9 +18,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from tangentbench.models.initialisation import stream
-from tangentbench.models.normalised_runs import DeepArchitecture, DeepNets, draw_runs, gains_together, pixel_major
-from tangentbench.training.examples import Examples, shuffled
+from tangentbench.networks.initialisation import stream
+from tangentbench.networks.resnet_runs import DeepArchitecture, DeepNets, draw_runs, gains_together, pixel_major
+from tangentbench.training.batches import Examples, shuffled
 from tangentbench.training.loop import Recipe, train
 from tangentbench.training.optimisers import Optimiser
 from tangentbench.training.representations import dot_product_probe

@@ -14,9 +14,9 @@ import click
 import numpy as np
 import torch
 
-from tangentbench.models.shallow import ShallowNets, Span, draw
-from tangentbench.models.weight_laws import LAWS
-from tangentbench.training.ensembles import Schedule, losses_of, train
+from tangentbench.networks.small_mlp import ShallowNets, Span, draw
+from tangentbench.networks.weight_distributions import LAWS
+from tangentbench.training.engines.ensembles import Schedule, losses_of, train
 
 CLASSES, PIXELS, IMAGES = 10, 48, 10
 SEED = 0

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tangentbench.models.memorisation import Architecture, MemorisationNets, draw
+from tangentbench.networks.memorisation import Architecture, MemorisationNets, draw
 from tangentbench.theory.memorisation import critical_weight_scale
 
 EXAMPLES = 200

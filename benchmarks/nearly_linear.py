@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from tangentbench.catalogue import load_catalogue
 from tangentbench.datasets import Dataset, load_dataset
-from tangentbench.models.nearly_linear import Shape, Task, task_of, velocity
+from tangentbench.networks.leaky_mlp import Shape, Task, task_of, velocity
 from tangentbench.paths import Paths, find_root
-from tangentbench.registry import Context
-from tangentbench.studies.bounds.runs import Run, grid, horizon, prepare, time_grid
-from tangentbench.training.flow import Solver, follow
+from tangentbench.studies.bounds.measure.runs import Run, grid, horizon, prepare, time_grid
+from tangentbench.studies.registry import Context
+from tangentbench.suite.catalogue import load_catalogue
+from tangentbench.training.engines.flow import Solver, follow
 
 FIGURES = [f"bounds_fig6_{number}" for number in range(1, 8)]
 SAMPLES, SMALL = 60000, 4000

@@ -23,11 +23,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from tangentbench.files import write_json
-from tangentbench.kernels.cholesky import PANEL, factor_memory, factorise
-from tangentbench.kernels.matrix import DenseMatrix
-from tangentbench.kernels.regression import regress
-from tangentbench.kernels.tiles import Gram
+from tangentbench.atomic import write_json
+from tangentbench.gram.matrix import DenseMatrix
+from tangentbench.gram.store import Gram
+from tangentbench.solvers.cholesky import PANEL, factor_memory, factorise
+from tangentbench.solvers.regression import regress
 
 PROJECTED_ROWS = 50_000
 CLASSES = 10

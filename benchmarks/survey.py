@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402 - reads the settings above
 
 from tangentbench.kernels import layered_kernel, myrtle, native  # noqa: E402
 from tangentbench.kernels.architecture import Kind  # noqa: E402
-from tangentbench.studies.survey.regimes import NeuralTangents  # noqa: E402
+from tangentbench.studies.survey.measure.regimes import NeuralTangents  # noqa: E402
 
 OURS_AT_ONCE = 16
 AGREEMENT = 1e-5

@@ -16,9 +16,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from tangentbench.models.architecture import fully_connected
-from tangentbench.models.gated import RELU, GatedNets, build
-from tangentbench.training.examples import Batches, Examples, shuffled
+from tangentbench.networks.architecture import fully_connected
+from tangentbench.networks.gated import RELU, GatedNets, build
+from tangentbench.training.batches import Batches, Examples, shuffled
 from tangentbench.training.loop import Recipe, Session
 from tangentbench.training.optimisers import ADAM_BETAS, KERAS_EPSILON, Optimiser
 
@@ -75,7 +75,7 @@ def stacked_epoch(nets: GatedNets, batches: Batches, optimiser: str) -> torch.Te
 
 def digits(images: int) -> Examples:
     """The embedded MNIST digits, repeated until there are enough."""
-    from tangentbench.datasets import prepare
+    from tangentbench.datasets.prepare.pipeline import prepare
     from tangentbench.paths import Paths, find_root
 
     dataset = prepare("mnist5k", Paths(find_root()), mirror=None, seed=SEED, progress=False)

@@ -14,16 +14,16 @@ import numpy as np
 import torch
 import yaml
 
-from tangentbench.files import written_whole
+from tangentbench.atomic import written_whole
+from tangentbench.gram.matrix import DenseMatrix
 from tangentbench.kernels import cntk, layered_kernel, myrtle
-from tangentbench.kernels.cholesky import factorise
-from tangentbench.kernels.matrix import DenseMatrix
 from tangentbench.paths import Paths, find_root
-from tangentbench.report.provenance import cpu_model
+from tangentbench.solvers.cholesky import factorise
+from tangentbench.studies.survey.measure.regimes import NeuralTangents
 from tangentbench.studies.survey.operations import covariance_operations
-from tangentbench.studies.survey.regimes import NeuralTangents
+from tangentbench.suite.provenance import cpu_model
 from tangentbench.theory.quadrature import expectation
-from tangentbench.training.kernel_flow import integrate
+from tangentbench.training.engines.kernel_flow import integrate
 
 REPEATS = 7
 HEAD = """\

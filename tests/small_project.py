@@ -83,8 +83,9 @@ def copy_checkout(target: Path) -> Project:
 def copy_project(target: Path) -> Project:
     """The project with the README's worked example as its only study."""
     project = copy_checkout(target)
-    for entry in (target / "config" / "catalogue").glob("*.yaml"):
-        entry.unlink()
+    for entry in (target / "src" / "tangentbench" / "studies").glob("*/catalogue.yaml"):
+        shutil.rmtree(entry.parent)
     for path, text in readme_example().items():
+        (target / path).parent.mkdir(exist_ok=True)
         (target / path).write_text(text, encoding="utf-8")
     return project

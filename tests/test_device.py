@@ -12,7 +12,7 @@ from tangentbench import device
 from tangentbench.cli.doctor import compute
 from tangentbench.device import DEVICE_VARIABLE, NoSuchDevice, choose, current, on_gpu
 from tangentbench.kernels import native, recursion_triton
-from tangentbench.registry import Context
+from tangentbench.studies.registry import Context
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
+from tangentbench.atomic import read_json
 from tangentbench.errors import InvalidConfig
-from tangentbench.files import read_json
 from tangentbench.paths import Paths
 
 SCALES = ("quick", "cpu", "paper")

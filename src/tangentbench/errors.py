@@ -14,7 +14,7 @@ class TangentbenchError(Exception):
 class NotACheckout(TangentbenchError):
     def __init__(self, start: Path) -> None:
         super().__init__(
-            f"no tangentbench checkout (a folder with config/catalogue) at or above {start}: "
+            f"no tangentbench checkout (a folder with config/ and src/tangentbench/studies) at or above {start}: "
             "change into one, or set TANGENTBENCH_HOME to it"
         )
 

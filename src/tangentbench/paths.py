@@ -12,14 +12,14 @@ HOME_VARIABLE = "TANGENTBENCH_HOME"
 
 
 def find_root(start: Path | None = None) -> Path:
-    """The checkout: TANGENTBENCH_HOME, else the first folder at or above `start` with a catalogue, else ours."""
+    """The checkout: TANGENTBENCH_HOME, else the first folder at or above `start` that is one, else ours."""
     if home := os.environ.get(HOME_VARIABLE):
         candidates = [Path(home).resolve()]
     else:
         here = (start or Path.cwd()).resolve()
         candidates = [here, *here.parents, Path(__file__).resolve().parents[2]]
     for candidate in candidates:
-        if (candidate / "config" / "catalogue").is_dir():
+        if Paths(candidate).settings.is_file() and Paths(candidate).studies.is_dir():
             return candidate
     raise NotACheckout(candidates[0])
 
@@ -42,8 +42,12 @@ class Paths:
         return self.config / "config.yaml"
 
     @property
-    def catalogue(self) -> Path:
-        return self.config / "catalogue"
+    def studies(self) -> Path:
+        """One folder per study."""
+        return self.root / "src" / "tangentbench" / "studies"
+
+    def study_catalogue(self, study: str) -> Path:
+        return self.studies / study / "catalogue.yaml"
 
     @property
     def schemas(self) -> Path:

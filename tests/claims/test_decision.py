@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from tangentbench.catalogue import Artifact, Claim
+from tangentbench.atomic import read_json
 from tangentbench.claims import FAILED, HELD, NOT_RUN, NOT_TESTABLE, STATES, Verdict, decide
 from tangentbench.claims.decision import COMPARISONS, Interval
 from tangentbench.claims.measures import MeasureError
-from tangentbench.files import read_json
 from tangentbench.paths import Paths, find_root
+from tangentbench.suite.catalogue import Artifact, Claim
 
-ARTIFACT = Artifact("demo_fig1", "demo", "A title", "figure", "working", "Figure 1", "A caption")
+ARTIFACT = Artifact("demo_fig1", "demo", "A title", "figure", "Figure 1", "A caption")
 Expected = float | tuple[float, float]
 
 

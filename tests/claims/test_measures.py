@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tangentbench.atomic import read_json
 from tangentbench.claims.measures import PLAIN, WITH_AXIS, MeasureError, evaluate
 from tangentbench.config import SCALES
-from tangentbench.files import read_json
 from tangentbench.paths import Paths, find_root
 
 CURVE = pd.DataFrame({"width": [1.0, 2.0, 4.0, 8.0], "value": [8.0, 2.0, 1.0, 3.0]})

@@ -16,16 +16,16 @@ import yaml
 from packaging.utils import canonicalize_name
 from small_project import Project
 
-from tangentbench.fingerprint import WIRING, closure, runtime_nodes, source_of
+from tangentbench.suite.fingerprint import WIRING, closure, runtime_nodes, source_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
 FAMILIES = sorted(file.stem for file in (ROOT / "envs").glob("*.yaml"))
 ROOMS = {
     "data": ["tangentbench.datasets"],
-    "measure": ["tangentbench.studies", "tangentbench.datasets.store", "tangentbench.report.provenance"],
-    "figures": ["tangentbench.figures", "tangentbench.tables"],
-    "report": ["tangentbench.claims", "tangentbench.report.gallery", "tangentbench.report.verdicts"],
+    "measure": ["tangentbench.studies", "tangentbench.datasets.store", "tangentbench.suite.provenance"],
+    "figures": ["tangentbench.studies.style", "tangentbench.suite.table_io"],
+    "report": ["tangentbench.claims", "tangentbench.report.gallery", "tangentbench.claims.verdicts"],
 }
 """The parts of the package that a family's jobs import."""
 WITH_A_GPU = {"triton"}
@@ -132,7 +132,7 @@ def test_jobs_run_with_nothing_else(family: str, calls: list[str], built_project
     (tmp_path / "sitecustomize.py").write_text(ONLY_THESE.format(allowed=packages_of(family)), encoding="utf-8")
     for call in calls:
         done = subprocess.run(
-            [sys.executable, "-m", "tangentbench.jobs", *call.split()],
+            [sys.executable, "-m", "tangentbench.suite.steps", *call.split()],
             cwd=built_project.root,
             env={**built_project.environment, "PATH": "/usr/bin:/bin", "PYTHONPATH": f"{tmp_path}:src"},
             capture_output=True,

@@ -151,7 +151,7 @@ class Small:
 def no_mirror_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("TANGENTBENCH_DATA", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("tangentbench.datasets.download.PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("tangentbench.datasets.prepare.download.PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tangentbench.datasets import download
-from tangentbench.datasets.checksums import Published
-from tangentbench.datasets.download import fetch
+from tangentbench.datasets.prepare import download
+from tangentbench.datasets.prepare.checksums import Published
+from tangentbench.datasets.prepare.download import fetch
 from tangentbench.errors import CannotWrite, DataCorrupt, DataMissing
 
 CONTENT = bytes(range(256)) * 2000

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tangentbench.datasets import embedded, load_sources, prepare
-from tangentbench.datasets.checksums import Published
-from tangentbench.datasets.embedded import contrasts, patches
+from tangentbench.datasets.prepare import embedded, load_sources
+from tangentbench.datasets.prepare.checksums import Published
+from tangentbench.datasets.prepare.embedded import contrasts, patches
+from tangentbench.datasets.prepare.pipeline import prepare
 from tangentbench.errors import DataCorrupt, DataMissing
 from tangentbench.paths import Paths
 

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from tangentbench.datasets import formats
+from tangentbench.datasets.prepare import formats
 from tangentbench.errors import DataCorrupt
 
 

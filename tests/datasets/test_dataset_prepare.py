@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tangentbench.datasets import Dataset, availability, prepare
+from tangentbench.datasets import Dataset
+from tangentbench.datasets.prepare import availability
+from tangentbench.datasets.prepare.pipeline import prepare
 from tangentbench.errors import DataCorrupt, DataMissing, InvalidConfig, UnknownName
 
 

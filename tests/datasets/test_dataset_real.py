@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tangentbench.datasets import Dataset, availability, prepare
+from tangentbench.datasets import Dataset
+from tangentbench.datasets.prepare import availability
+from tangentbench.datasets.prepare.pipeline import prepare
 from tangentbench.paths import Paths
 
 

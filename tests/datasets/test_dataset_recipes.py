@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tangentbench.datasets import availability, load_recipes, load_sources
+from tangentbench.datasets.prepare import availability, load_recipes, load_sources
 from tangentbench.errors import InvalidConfig
 from tangentbench.paths import Paths
 

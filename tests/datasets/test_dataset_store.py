@@ -154,7 +154,7 @@ def test_a_full_disk_at_the_provenance_leaves_no_arrays(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("tangentbench.files.json.dumps", refuse)
+    monkeypatch.setattr("tangentbench.atomic.json.dumps", refuse)
     with pytest.raises(CannotWrite, match=r"cannot write .*set\.json: .*the disk is full"):
         save_dataset(dataset, tmp_path / "set.npz", tmp_path / "set.json")
     assert list(tmp_path.iterdir()) == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tangentbench.datasets import prepare
-from tangentbench.datasets.synthetic import sphere_pairs, teacher, teacher_outputs, teacher_weights
+from tangentbench.datasets.prepare.pipeline import prepare
+from tangentbench.datasets.prepare.synthetic import sphere_pairs, teacher, teacher_outputs, teacher_weights
 from tangentbench.paths import Paths
 
 SEPARATIONS = [0.0, 1e-6, 0.01, 0.5, 1.0, 1.7, 2.0]

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tangentbench.datasets import Dataset, known_transforms
-from tangentbench.datasets.resampling import (
+from tangentbench.datasets import Dataset
+from tangentbench.datasets.prepare import known_transforms
+from tangentbench.datasets.prepare.resampling import (
     LUMA,
     averaging_matrix,
     downsample,
@@ -21,9 +22,9 @@ from tangentbench.datasets.resampling import (
     interpolation_matrix,
     upsample,
 )
-from tangentbench.datasets.scaling import centre, standardise, unit_norm, whiten
+from tangentbench.datasets.prepare.scaling import centre, standardise, unit_norm, whiten
+from tangentbench.datasets.prepare.transforms import apply
 from tangentbench.datasets.selection import binary, classes, subset
-from tangentbench.datasets.transforms import apply
 from tangentbench.paths import Paths
 
 Make = Callable[..., Dataset]

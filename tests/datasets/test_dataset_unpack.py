@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tangentbench.datasets import unpack
+from tangentbench.datasets.prepare import unpack
 from tangentbench.errors import DataCorrupt
 
 CONTENT = bytes(range(256)) * 40

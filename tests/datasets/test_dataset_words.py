@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tangentbench.datasets import prepare
-from tangentbench.datasets.formats import read_word_vectors
-from tangentbench.datasets.unpack import read_zip_members
+from tangentbench.datasets.prepare.formats import read_word_vectors
+from tangentbench.datasets.prepare.pipeline import prepare
+from tangentbench.datasets.prepare.unpack import read_zip_members
 from tangentbench.errors import DataCorrupt
 
 VECTORS = {"the": [0.5, -1.25, 2.0], "fox": [0.1, 0.2, 0.3], "foxes": [9.0, 9.0, 9.0], "ünder": [1.0, 0.0, -1.0]}

@@ -11,8 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from tangentbench.errors import UnknownName
 from tangentbench.kernels import empirical_ntk, layered_kernel, myrtle, resnet50
 from tangentbench.kernels.finite import costs, finite_ntk
+from tangentbench.kernels.layer_list import forward, initial_weights
 from tangentbench.kernels.layers import forward_operations
-from tangentbench.models.layered import forward, initial_weights
 
 SHAPE = (8, 8, 3)
 

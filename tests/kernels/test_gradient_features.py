@@ -7,7 +7,7 @@ import torch
 from tangentbench.errors import UnknownName
 from tangentbench.kernels import cntk, ntk
 from tangentbench.kernels.gradient_features import GradientKernel
-from tangentbench.models.tangent_scaled import WideArchitecture, WideNets
+from tangentbench.networks.ntk_cnn import WideArchitecture, WideNets
 
 SHAPE = (5, 5, 2)
 KINDS = pytest.mark.parametrize(

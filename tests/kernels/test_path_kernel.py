@@ -17,8 +17,8 @@ from tangentbench.kernels.path_kernel import (
     value_kernel,
     value_tangent_kernel,
 )
-from tangentbench.models.architecture import Architecture, convolutional, fully_connected
-from tangentbench.models.gated import FROZEN, RELU, GatedNets, Gating, build, decoupled
+from tangentbench.networks.architecture import Architecture, convolutional, fully_connected
+from tangentbench.networks.gated import FROZEN, RELU, GatedNets, Gating, build, decoupled
 from tangentbench.theory import paths as theory
 
 INPUTS, WIDTH, DEPTH, EXAMPLES = 3, 4, 4, 5

@@ -15,8 +15,9 @@ import time
 
 import torch
 
-from tangentbench.jobs import jobs
-from tangentbench.kernels import Gram, ntk
+from tangentbench.gram import Gram
+from tangentbench.kernels import ntk
+from tangentbench.suite.steps import jobs
 from tangentbench.training import loop
 
 IMPORTED = (torch, Gram, ntk, loop)

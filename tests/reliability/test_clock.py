@@ -38,7 +38,7 @@ def test_files_from_the_future(undisturbed: Project, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("faketime") is None, reason="faketime is not installed")
 def test_clock_set_back_between_two_halves_of_a_job(trial: Project, undisturbed: Project) -> None:
     """Killed in 2031, finished in 1999: the checkpoint from the future is used."""
-    half = trial.root / "src/tangentbench/studies/trial.py"
+    half = trial.root / "src/tangentbench/studies/trial/measure.py"
     whole = half.read_text()
     half.write_text(whole.replace("    time.sleep(pause)\n", '    assert step != "epoch 21"\n'))
     environment = {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}

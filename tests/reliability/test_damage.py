@@ -25,13 +25,13 @@ from trial_project import (
     work,
 )
 
+from tangentbench.atomic import write_json
 from tangentbench.datasets.dataset import Dataset
 from tangentbench.datasets.store import load_dataset, save_dataset
 from tangentbench.errors import DataCorrupt, ResultUnreadable, TileCorrupt
-from tangentbench.files import write_json
-from tangentbench.kernels.tiles import Gram
-from tangentbench.report.provenance import describe_files
-from tangentbench.tables import read_table, write_table
+from tangentbench.gram.store import Gram
+from tangentbench.suite.provenance import describe_files
+from tangentbench.suite.table_io import read_table, write_table
 from tangentbench.training.progress_file import ProgressFile
 
 pytestmark = pytest.mark.reliability
@@ -149,7 +149,7 @@ def make_store(project: Project, folder: Path) -> None:
 def test_jobs_name_the_damaged_file(undisturbed: Project, tmp_path: Path) -> None:
     copy = Project(tmp_path / "project")
     shutil.copytree(undisturbed.root, copy.root, symlinks=True)
-    table = ["python", "-m", "tangentbench.jobs", "table", "trial_gram", "--scale", "quick"]
+    table = ["python", "-m", "tangentbench.suite.steps", "table", "trial_gram", "--scale", "quick"]
     flip(part(copy, "trial_gram"), 200)
     assert_one_sentence(copy.run(*table), "parts/trial_gram/all.parquet", "delete it and run again")
     part(copy, "trial_training", "json").write_text("{")

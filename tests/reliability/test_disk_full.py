@@ -76,7 +76,7 @@ def test_full_disk(trial: Project, undisturbed: Project, disk: Path, name: str, 
 
 def test_disk_that_fills_up_on_the_way(trial: Project, undisturbed: Project, disk: Path) -> None:
     """The store finds room at the start; then others take it. Finished tiles stay and are not computed again."""
-    study = trial.root / "src/tangentbench/studies/trial.py"
+    study = trial.root / "src/tangentbench/studies/trial/measure.py"
     study.write_text(study.read_text() + FILLING)
     done = trial.run(*job("trial_gram", "--log", LOG), FILL_AFTER="10")
     assert_one_sentence(done, "the disk is full")

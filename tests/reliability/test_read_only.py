@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root, and no setpriv"),
 ]
 
-PREPARE = ["python", "-m", "tangentbench.jobs", "dataset", "sphere_pairs"]
+PREPARE = ["python", "-m", "tangentbench.suite.steps", "dataset", "sphere_pairs"]
 
 
 def without_privileges(call: list[str]) -> list[str]:

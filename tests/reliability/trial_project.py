@@ -10,9 +10,9 @@ from small_project import Project, copy_project
 
 TRIAL = Path(__file__).parent / "trial"
 PLACES = {
-    "catalogue.yaml": "config/catalogue/trial.yaml",
-    "study.py": "src/tangentbench/studies/trial.py",
-    "figure.py": "src/tangentbench/figures/trial.py",
+    "catalogue.yaml": "src/tangentbench/studies/trial/catalogue.yaml",
+    "study.py": "src/tangentbench/studies/trial/measure.py",
+    "figure.py": "src/tangentbench/studies/trial/figures.py",
 }
 STEPS = {"trial_training": 40, "trial_gram": 36}
 """Epochs and tiles of an undisturbed run."""
@@ -20,7 +20,8 @@ STEPS = {"trial_training": 40, "trial_gram": 36}
 
 def trial_project(target: Path) -> Project:
     project = copy_project(target)
-    (project.root / "config/catalogue/mine.yaml").unlink()
+    shutil.rmtree(project.root / "src/tangentbench/studies/mine")
+    (project.root / "src/tangentbench/studies/trial").mkdir()
     for name, place in PLACES.items():
         shutil.copy2(TRIAL / name, project.root / place)
     return project
@@ -28,7 +29,7 @@ def trial_project(target: Path) -> Project:
 
 def job(name: str, *more: str) -> list[str]:
     """The call of the job that measures an artifact of the trial study."""
-    return ["python", "-m", "tangentbench.jobs", "measure", name, "all", "--scale", "quick", *more]
+    return ["python", "-m", "tangentbench.suite.steps", "measure", name, "all", "--scale", "quick", *more]
 
 
 def part(project: Project, name: str, kind: str = "parquet") -> Path:

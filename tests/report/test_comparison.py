@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from tiny_project import TinyProject, losses
 
-from tangentbench.catalogue import PaperValue
 from tangentbench.report.comparison import compare, compare_value
+from tangentbench.suite.catalogue import PaperValue
 
 
 def test_mean_spread_and_difference_over_seeds(tiny: TinyProject) -> None:

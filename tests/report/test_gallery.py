@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 import pytest
 from tiny_project import HOSTILE, TinyProject
 
+from tangentbench.atomic import read_json, write_json
+from tangentbench.claims import verdicts
+from tangentbench.claims.verdicts import by_artifact
 from tangentbench.errors import ResultUnreadable, UnknownName
-from tangentbench.files import read_json, write_json
-from tangentbench.report import verdicts
 from tangentbench.report.gallery import render, write_gallery
-from tangentbench.report.verdicts import by_artifact
 
 
 class Page(HTMLParser):

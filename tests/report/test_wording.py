@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from tangentbench.catalogue import Claim
 from tangentbench.claims.decision import Verdict
 from tangentbench.report.comparison import ComparisonRow
 from tangentbench.report.wording import (
@@ -18,6 +17,7 @@ from tangentbench.report.wording import (
     plus_minus,
     setting,
 )
+from tangentbench.suite.catalogue import Claim
 
 
 def claim(**changes: object) -> Claim:

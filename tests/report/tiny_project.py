@@ -1,4 +1,4 @@
-"""A tiny project: one artifact to build, one left unbuilt, one planned, and text that tries to break the page."""
+"""A tiny project: one artifact to build, one left unbuilt, and text that tries to break the page."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pandas as pd
 import yaml
 from matplotlib.figure import Figure
 
-from tangentbench.catalogue import Catalogue, load_catalogue
-from tangentbench.files import write_json
+from tangentbench.atomic import write_json
 from tangentbench.paths import Paths
-from tangentbench.report.provenance import Recorder
-from tangentbench.tables import write_csv, write_table
+from tangentbench.suite.catalogue import Catalogue, load_catalogue
+from tangentbench.suite.provenance import Recorder
+from tangentbench.suite.table_io import write_csv, write_table
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HOSTILE = '<script>alert("x")</script> & "quotes" \'too\''
@@ -41,10 +41,8 @@ ALPHA = {
         "alpha_fig1": {
             "title": f"Loss against width {HOSTILE}",
             "kind": "figure",
-            "status": "working",
             "reference": "Figure 1",
             "caption": "The loss falls with `width`. It is measured.\n\nA second <i>paragraph</i>.",
-            "notes": "We find the zanzibar effect & more.",
             "scales": SCALES,
             "paper_values": [
                 {"label": "loss at 10", "value": 2.05, "spread": 0.1, "unit": "nats", "measure": loss(10)},
@@ -78,17 +76,9 @@ ALPHA = {
                 },
             ],
         },
-        "alpha_table1": {
-            "title": "A table that is planned",
-            "kind": "table",
-            "status": "planned",
-            "reference": "Table 1",
-            "caption": "Nothing yet.",
-            "scales": SCALES,
-            "claims": [{"name": "alpha_later", "statement": "It will hold.", "scale": "cpu"}],
-        },
     },
 }
+NOTES = "# Notes\n\n## alpha_fig1\n\nWe find the zanzibar\neffect & more.\n"
 
 BETA = {
     "study": "beta",
@@ -98,7 +88,6 @@ BETA = {
         "beta_constants": {
             "title": "Constants",
             "kind": "theory",
-            "status": "working",
             "origin": "ours",
             "reference": "Section 2",
             "caption": "A constant.",
@@ -130,9 +119,11 @@ class TinyProject:
         paths = Paths(root)
         shutil.copytree(CHECKOUT / "config" / "schemas", paths.schemas)
         shutil.copy(CHECKOUT / "config" / "config.yaml", paths.settings)
-        paths.catalogue.mkdir()
         for study in (ALPHA, BETA):
-            (paths.catalogue / f"{study['study']}.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+            file = paths.study_catalogue(str(study["study"]))
+            file.parent.mkdir(parents=True)
+            file.write_text(yaml.safe_dump(study), encoding="utf-8")
+        paths.study_catalogue("alpha").with_name("notes.md").write_text(NOTES, encoding="utf-8")
         return cls(paths, load_catalogue(paths))
 
     def build(self, seed: int = 0) -> None:

@@ -13,14 +13,14 @@ from scipy.integrate import solve_ivp
 
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.models import nearly_linear
-from tangentbench.models.nearly_linear import Shape, Task, draw, linear_velocity, outputs, task_of, velocity
-from tangentbench.registry import Context
-from tangentbench.studies.bounds import runs
-from tangentbench.studies.bounds.assumption import projected_loss
-from tangentbench.studies.bounds.atlas import atlas
-from tangentbench.studies.bounds.curves import bound_curves, first_time_below
-from tangentbench.studies.bounds.optimistic import corrected, largest_epsilon, optimistic, training_phases
+from tangentbench.networks import leaky_mlp as nearly_linear
+from tangentbench.networks.leaky_mlp import Shape, Task, draw, linear_velocity, outputs, task_of, velocity
+from tangentbench.studies.bounds.measure import runs
+from tangentbench.studies.bounds.measure.assumption import projected_loss
+from tangentbench.studies.bounds.measure.atlas import atlas
+from tangentbench.studies.bounds.measure.curves import bound_curves, first_time_below
+from tangentbench.studies.bounds.measure.optimistic import corrected, largest_epsilon, optimistic, training_phases
+from tangentbench.studies.registry import Context
 from tangentbench.theory.nearly_linear import (
     DERIVED,
     MENDED,
@@ -31,8 +31,8 @@ from tangentbench.theory.nearly_linear import (
     sensitivity,
     weight_norm,
 )
-from tangentbench.training.descent import Checkpoint
-from tangentbench.training.flow import Solver, follow
+from tangentbench.training.engines.descent import Checkpoint
+from tangentbench.training.engines.flow import Solver, follow
 
 SIDE, TRAIN, TEST = 3, 600, 2000
 

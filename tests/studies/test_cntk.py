@@ -6,23 +6,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tangentbench.catalogue import load_catalogue
 from tangentbench.claims import evaluate
-from tangentbench.costs.cntk import exact_kernel
 from tangentbench.datasets import Dataset
-from tangentbench.datasets.images import ImageChoice, UnfitImages, averaged_down, channel_moments, select
+from tangentbench.datasets.choice import ImageChoice, UnfitImages, averaged_down, channel_moments, select
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.kernels import cntk
 from tangentbench.paths import Paths, find_root
-from tangentbench.registry import Context, figure_function
-from tangentbench.studies.cntk import accuracy as accuracy_module
-from tangentbench.studies.cntk.accuracy import Fit
 from tangentbench.studies.cntk.cells import parse_cells
-from tangentbench.studies.cntk.convergence import convergence
-from tangentbench.studies.cntk.convergence import exact_kernel as limit_kernel
+from tangentbench.studies.cntk.costs import exact_kernel
+from tangentbench.studies.cntk.measure import accuracy as accuracy_module
+from tangentbench.studies.cntk.measure.accuracy import Fit
+from tangentbench.studies.cntk.measure.convergence import convergence
+from tangentbench.studies.cntk.measure.convergence import exact_kernel as limit_kernel
+from tangentbench.studies.cntk.measure.table1 import networks_and_kernels, vanilla_kernel_on_all_images
+from tangentbench.studies.cntk.measure.table2 import exact_against_random_features
 from tangentbench.studies.cntk.plans import Convolutional
-from tangentbench.studies.cntk.table1 import networks_and_kernels, vanilla_kernel_on_all_images
-from tangentbench.studies.cntk.table2 import exact_against_random_features
+from tangentbench.studies.registry import Context, figure_function
+from tangentbench.suite.catalogue import load_catalogue
 
 KERNEL = {
     "filter_size": 3,
@@ -155,7 +155,7 @@ def test_killed_table_goes_on_without_computing_again(four_classes, table1, tmp_
         return cntk(*arguments, **options)
 
     calls = 0
-    monkeypatch.setattr("tangentbench.kernels.named.cntk", counted)
+    monkeypatch.setattr("tangentbench.gram.by_settings.cntk", counted)
     resumed = networks_and_kernels(context, **settings)
     assert calls == 4 * 2
     expected = table1[table1["column"] == "cntk_v_2k"].reset_index(drop=True)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tangentbench.catalogue import load_catalogue
 from tangentbench.claims import HELD, decide, evaluate
 from tangentbench.config import SCALES
 from tangentbench.paths import Paths, find_root
-from tangentbench.registry import Context, check_settings, figure_function, study_function
+from tangentbench.studies.registry import Context, check_settings, figure_function, study_function
+from tangentbench.suite.catalogue import load_catalogue
 
 ARTIFACTS = ("conditioning_table_mu", "conditioning_fig2", "conditioning_fig6")
 

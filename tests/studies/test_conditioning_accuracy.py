@@ -5,17 +5,17 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from tangentbench.catalogue import load_catalogue
 from tangentbench.claims import FAILED, HELD, decide
 from tangentbench.config import SCALES
-from tangentbench.datasets import prepare
+from tangentbench.datasets.prepare.pipeline import prepare
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.paths import Paths, find_root
-from tangentbench.registry import Context, figure_function, study_function
-from tangentbench.studies.conditioning import trainings
-from tangentbench.studies.conditioning.accuracy import RUN_QUANTITIES, accuracies, of_run
-from tangentbench.studies.conditioning.plan import Course, Shape, architecture, parsed, record
-from tangentbench.studies.conditioning.trainings import epochs_to_reach, run_bytes
+from tangentbench.studies.conditioning.measure import trainings
+from tangentbench.studies.conditioning.measure.accuracy import RUN_QUANTITIES, accuracies, of_run
+from tangentbench.studies.conditioning.measure.trainings import epochs_to_reach, run_bytes
+from tangentbench.studies.conditioning.settings import Course, Shape, architecture, parsed, record
+from tangentbench.studies.registry import Context, figure_function, study_function
+from tangentbench.suite.catalogue import load_catalogue
 from tangentbench.training.optimisers import StepDecay, StepDrops
 
 PATHS = Paths(find_root())

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from tangentbench.catalogue import load_catalogue
 from tangentbench.claims import HELD, decide
-from tangentbench.datasets import prepare
+from tangentbench.datasets.prepare.pipeline import prepare
 from tangentbench.errors import UnknownName
 from tangentbench.paths import Paths, find_root
-from tangentbench.registry import Context, figure_function, study_function
+from tangentbench.studies.registry import Context, figure_function, study_function
+from tangentbench.suite.catalogue import load_catalogue
 
 PATHS = Paths(find_root())
 SMALLER = {

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from tangentbench.catalogue import load_catalogue
 from tangentbench.claims import HELD, decide, evaluate
 from tangentbench.config import SCALES
-from tangentbench.costs.npk import memorisation as memorisation_work
 from tangentbench.errors import Diverged, UnknownName
 from tangentbench.paths import Paths, find_root
-from tangentbench.registry import Context, check_settings, figure_function, study_function
-from tangentbench.studies.npk.memorisation import memorisation, steps_until
+from tangentbench.studies.npk.costs import memorisation as memorisation_work
+from tangentbench.studies.npk.measure.memorisation import memorisation, steps_until
+from tangentbench.studies.registry import Context, check_settings, figure_function, study_function
+from tangentbench.suite.catalogue import load_catalogue
 
 THEORY = ("npk_fig1", "npk_fig5")
 TRAINED = "npk_fig6"
@@ -122,7 +122,7 @@ def test_same_seed_same_table_and_other_seed_another(tiny):
 
 
 def test_killed_study_goes_on_with_the_same_numbers(tiny, tmp_path: Path, monkeypatch):
-    from tangentbench.studies.npk import memorisation as module
+    from tangentbench.studies.npk.measure import memorisation as module
 
     trained = 0
     whole_training = module.train

@@ -10,14 +10,14 @@ import pytest
 
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.registry import Context
-from tangentbench.studies.npk.accuracy import accuracies, chosen_steps
-from tangentbench.studies.npk.alignment import label_alignment
-from tangentbench.studies.npk.decoupled import value_and_feature_kernels
-from tangentbench.studies.npk.flips import flipping_gates
-from tangentbench.studies.npk.modes import chosen_epoch
-from tangentbench.studies.npk.stages import exact_kernel, gates_of_stages
-from tangentbench.studies.npk.theorem import frozen_gates
+from tangentbench.studies.npk.measure.accuracy import accuracies, chosen_steps
+from tangentbench.studies.npk.measure.alignment import label_alignment
+from tangentbench.studies.npk.measure.decoupled import value_and_feature_kernels
+from tangentbench.studies.npk.measure.flips import flipping_gates
+from tangentbench.studies.npk.measure.modes import chosen_epoch
+from tangentbench.studies.npk.measure.stages import exact_kernel, gates_of_stages
+from tangentbench.studies.npk.measure.theorem import frozen_gates
+from tangentbench.studies.registry import Context
 
 
 def images(side: int, channels: int, classes: int, each: int = 20) -> Dataset:

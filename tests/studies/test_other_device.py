@@ -12,16 +12,17 @@ import torch
 from second_device import computed_at_once, lazy_device, mend_split
 
 from tangentbench.datasets import Dataset
-from tangentbench.models import nearly_linear_device, stacked
-from tangentbench.models.memorisation import MemorisationNets
-from tangentbench.models.one_output import LayeredNets
-from tangentbench.models.penalised import Member, PenalisedNets, draw, with_bias
-from tangentbench.models.wide import TopLayers, WideNets
-from tangentbench.registry import Context
-from tangentbench.studies.bounds.curves import bound_curves
-from tangentbench.studies.conditioning.descent import steps_against_depth
-from tangentbench.studies.npk.memorisation import memorisation
-from tangentbench.studies.regularised.plateau import Panel, final_losses
+from tangentbench.networks import leaky_mlp_device as nearly_linear_device
+from tangentbench.networks import stack as stacked
+from tangentbench.networks.memorisation import MemorisationNets
+from tangentbench.networks.ntk_mlp import TopLayers, WideNets
+from tangentbench.networks.penalised import Member, PenalisedNets, draw, with_bias
+from tangentbench.networks.scalar_mlp import LayeredNets
+from tangentbench.studies.bounds.measure.curves import bound_curves
+from tangentbench.studies.conditioning.measure.descent import steps_against_depth
+from tangentbench.studies.npk.measure.memorisation import memorisation
+from tangentbench.studies.registry import Context
+from tangentbench.studies.regularised.measure.plateau import Panel, final_losses
 
 RNG = np.random.default_rng(0)
 

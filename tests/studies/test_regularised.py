@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from small_project import ROOT
 
-from tangentbench.catalogue import load_catalogue
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.paths import Paths
-from tangentbench.registry import Context, figure_function
-from tangentbench.studies.regularised.forces import attraction_and_repulsion
-from tangentbench.studies.regularised.plateau import loss_against_width
+from tangentbench.studies.registry import Context, figure_function
+from tangentbench.studies.regularised.measure.forces import attraction_and_repulsion
+from tangentbench.studies.regularised.measure.plateau import loss_against_width
+from tangentbench.suite.catalogue import load_catalogue
 
 
 def digits(each: int = 8) -> Dataset:

@@ -8,25 +8,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tangentbench.catalogue import load_catalogue
 from tangentbench.claims import evaluate
 from tangentbench.datasets import Dataset
 from tangentbench.errors import UnknownName
 from tangentbench.kernels.layers import AveragePool, Convolution, Dense, GlobalAveragePool, Relu, myrtle, resnet50
 from tangentbench.paths import Paths, find_root
-from tangentbench.registry import Context, figure_function
-from tangentbench.studies.survey.images import prepared
-from tangentbench.studies.survey.measurement import (
+from tangentbench.studies.registry import Context, figure_function
+from tangentbench.studies.survey.measure.images import prepared
+from tangentbench.studies.survey.measure.measurement import (
     collected,
     cost_against_images,
     cost_against_side,
     entry_ratios,
     with_laws,
 )
+from tangentbench.studies.survey.measure.regimes import NeuralTangents, Ours, regime
+from tangentbench.studies.survey.measure.stages import Timing, timed
 from tangentbench.studies.survey.operations import covariance_operations
-from tangentbench.studies.survey.plan import network_named
-from tangentbench.studies.survey.regimes import NeuralTangents, Ours, regime
-from tangentbench.studies.survey.stages import Timing, timed
+from tangentbench.studies.survey.settings import network_named
+from tangentbench.suite.catalogue import load_catalogue
 
 COMMON = {
     "architecture": "myrtle",

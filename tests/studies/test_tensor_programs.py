@@ -9,19 +9,24 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from tangentbench.catalogue import load_catalogue
-from tangentbench.costs.tensor_programs import kernels as kernel_work
-from tangentbench.costs.tensor_programs import one_hidden_layer as training_work
-from tangentbench.costs.tensor_programs import two_hidden_layers as deeper_work
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.paths import Paths, find_root
-from tangentbench.registry import Context, figure_function, study_function
-from tangentbench.studies.tensor_programs import ensembles, kernels
-from tangentbench.studies.tensor_programs.ensembles import one_hidden_layer, readout_norms, settling, two_hidden_layers
-from tangentbench.studies.tensor_programs.kernels import output_kernels, tangent_kernel_distances
-from tangentbench.studies.tensor_programs.swapping import chunks, laws_of
-from tangentbench.studies.tensor_programs.words import sentences_as_sequences
+from tangentbench.studies.registry import Context, figure_function, study_function
+from tangentbench.studies.tensor_programs.costs import kernels as kernel_work
+from tangentbench.studies.tensor_programs.costs import one_hidden_layer as training_work
+from tangentbench.studies.tensor_programs.costs import two_hidden_layers as deeper_work
+from tangentbench.studies.tensor_programs.measure import ensembles, kernels
+from tangentbench.studies.tensor_programs.measure.ensembles import (
+    one_hidden_layer,
+    readout_norms,
+    settling,
+    two_hidden_layers,
+)
+from tangentbench.studies.tensor_programs.measure.kernels import output_kernels, tangent_kernel_distances
+from tangentbench.studies.tensor_programs.measure.swapping import chunks, laws_of
+from tangentbench.studies.tensor_programs.measure.words import sentences_as_sequences
+from tangentbench.suite.catalogue import load_catalogue
 
 NAMES = [f"tensor_programs_figA_{number}" for number in range(1, 8)]
 SENTENCES = ["The fox jumps", "the quick fox jumps"]

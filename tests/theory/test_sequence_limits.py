@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy.special import erf, ndtri
 
-from tangentbench.models import attention, recurrent
-from tangentbench.models.weight_laws import LAWS
+from tangentbench.networks import attention, recurrent
+from tangentbench.networks.weight_distributions import LAWS
 from tangentbench.theory.attention_limits import transformer_state_kernel, transformer_tangent_kernel
 from tangentbench.theory.gaussian_pairs import correlations, erf_pairs, gate_pairs, relu_pairs
 from tangentbench.theory.neuron_limits import gru_neurons, gru_shifts, gru_uniforms, rnn_neurons, rnn_tangent_shifts

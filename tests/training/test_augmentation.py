@@ -3,7 +3,7 @@
 import torch
 
 from tangentbench.training.augmentation import PADDING, crop_and_flip
-from tangentbench.training.examples import Batches, Examples
+from tangentbench.training.batches import Batches, Examples
 
 SIDE, COUNT = 6, 200
 

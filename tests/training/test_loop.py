@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from tangentbench.errors import Diverged
-from tangentbench.models.architecture import fully_connected
-from tangentbench.models.gated import RELU, GatedNets, build
-from tangentbench.models.stacked import Stack
-from tangentbench.training.examples import Examples
+from tangentbench.networks.architecture import fully_connected
+from tangentbench.networks.gated import RELU, GatedNets, build
+from tangentbench.networks.stack import Stack
+from tangentbench.training.batches import Examples
 from tangentbench.training.loop import Probe, Recipe, Trained, train
 from tangentbench.training.optimisers import Optimiser, StepDecay
 from tangentbench.training.progress_file import ProgressFile, load_parameters, save_parameters

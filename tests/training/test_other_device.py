@@ -11,13 +11,13 @@ import torch
 import torch._lazy
 from second_device import lazy_device
 
-from tangentbench.models.architecture import convolutional, fully_connected
-from tangentbench.models.gated import RELU, GatedNets, build, decoupled
-from tangentbench.models.normalised import ResNet
-from tangentbench.models.normalised_runs import DeepArchitecture, ModuleRuns, draw_runs
-from tangentbench.models.stacked import move
+from tangentbench.networks.architecture import convolutional, fully_connected
+from tangentbench.networks.gated import RELU, GatedNets, build, decoupled
+from tangentbench.networks.resnet_runs import DeepArchitecture, ModuleRuns, draw_runs
+from tangentbench.networks.resnets import ResNet
+from tangentbench.networks.stack import move
 from tangentbench.training import loop, optimisers, representations
-from tangentbench.training.examples import Examples
+from tangentbench.training.batches import Examples
 from tangentbench.training.loop import Probe, Recipe, Trained, train
 from tangentbench.training.optimisers import Optimiser
 from tangentbench.training.progress_file import ProgressFile

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from tangentbench.models.normalised_runs import DeepArchitecture, draw_runs
+from tangentbench.networks.resnet_runs import DeepArchitecture, draw_runs
 from tangentbench.theory.activations import activation
-from tangentbench.training.examples import Examples
+from tangentbench.training.batches import Examples
 from tangentbench.training.loop import Recipe, train
 from tangentbench.training.representations import dot_product_probe, mean_dot_product
 

@@ -14,6 +14,9 @@ from small_project import Project
 pytestmark = pytest.mark.pipeline
 
 
+CATALOGUE = "src/tangentbench/studies/mine/catalogue.yaml"
+
+
 def replace_in(file: Path, old: str, new: str) -> None:
     text = file.read_text("utf-8")
     assert old in text
@@ -35,7 +38,7 @@ def test_unknown_target(project: Project) -> None:
 
 
 def test_planned_target(project: Project) -> None:
-    replace_in(project.root / "config/catalogue/mine.yaml", "status: working", "status: planned")
+    replace_in(project.root / CATALOGUE, "status: working", "status: planned")
     assert_fails(project.tangentbench("run", "mine_fig1"), "mine_fig1 is planned", "tangentbench list")
     assert_fails(project.snakemake("mine_fig1"), "mine_fig1 is planned", "tangentbench list")
 
@@ -50,33 +53,41 @@ def test_unknown_key_on_the_command_line(project: Project) -> None:
 
 
 def test_unknown_key_in_the_catalogue(project: Project) -> None:
-    replace_in(project.root / "config/catalogue/mine.yaml", "    kind: figure\n", "    kind: figure\n    colour: red\n")
+    replace_in(
+        project.root / CATALOGUE,
+        "    kind: figure\n",
+        "    kind: figure\n    colour: red\n",
+    )
     for done in (project.snakemake(), project.tangentbench("list")):
-        assert_fails(done, "config/catalogue/mine.yaml", "mine_fig1", "unknown key colour")
+        assert_fails(done, CATALOGUE, "mine_fig1", "unknown key colour")
 
 
 def test_malformed_yaml(project: Project) -> None:
-    replace_in(project.root / "config/catalogue/mine.yaml", "study: mine", "study: [mine")
+    replace_in(project.root / CATALOGUE, "study: mine", "study: [mine")
     for done in (project.snakemake(), project.tangentbench("list")):
-        assert_fails(done, "config/catalogue/mine.yaml", "line ", "not valid YAML")
+        assert_fails(done, CATALOGUE, "line ", "not valid YAML")
 
 
 def test_unknown_setting(project: Project) -> None:
-    replace_in(project.root / "config/catalogue/mine.yaml", "samples: 20", "sample: 20")
+    replace_in(project.root / CATALOGUE, "samples: 20", "sample: 20")
     assert_fails(project.snakemake("mine_fig1"), "mine.yaml", "unknown setting sample", "samples")
     assert not project.results()
 
 
 def test_unknown_dataset(project: Project) -> None:
     replace_in(
-        project.root / "config/catalogue/mine.yaml", "    kind: figure\n", "    kind: figure\n    datasets: [mnst]\n"
+        project.root / CATALOGUE,
+        "    kind: figure\n",
+        "    kind: figure\n    datasets: [mnst]\n",
     )
     assert_fails(project.snakemake("mine_fig1"), "unknown data set 'mnst'", "mnist")
 
 
 def test_no_network(project: Project) -> None:
     replace_in(
-        project.root / "config/catalogue/mine.yaml", "    kind: figure\n", "    kind: figure\n    datasets: [mnist]\n"
+        project.root / CATALOGUE,
+        "    kind: figure\n",
+        "    kind: figure\n    datasets: [mnist]\n",
     )
     done = project.snakemake("mine_fig1", http_proxy="http://127.0.0.1:9", https_proxy="http://127.0.0.1:9")
     assert_fails(done, "mnist", "TANGENTBENCH_DATA")
@@ -86,7 +97,9 @@ def test_no_network(project: Project) -> None:
 
 def test_altered_data_file(project: Project, tmp_path: Path) -> None:
     replace_in(
-        project.root / "config/catalogue/mine.yaml", "    kind: figure\n", "    kind: figure\n    datasets: [mnist]\n"
+        project.root / CATALOGUE,
+        "    kind: figure\n",
+        "    kind: figure\n    datasets: [mnist]\n",
     )
     mirror = tmp_path / "mirror" / "mnist"
     mirror.mkdir(parents=True)
@@ -98,7 +111,7 @@ def test_altered_data_file(project: Project, tmp_path: Path) -> None:
 
 
 def test_diverging_study_says_step_and_setting(project: Project) -> None:
-    study = project.root / "src/tangentbench/studies/mine.py"
+    study = project.root / "src/tangentbench/studies/mine/measure.py"
     diverge = '    from tangentbench.errors import Diverged\n    raise Diverged("the loss", 7, "step size 3")\n'
     replace_in(study, "    rows = []\n", diverge)
     assert_fails(project.snakemake("mine_fig1"), "the loss became NaN or infinite at step 7 with step size 3")
@@ -107,8 +120,8 @@ def test_diverging_study_says_step_and_setting(project: Project) -> None:
 
 def test_full_disk(project: Project) -> None:
     """A file-size limit of the process stands in for a full disk: the write fails half-way."""
-    limited = "ulimit -f 1; exec python -m tangentbench.jobs measure mine_fig1 widths=64 --scale quick"
-    replace_in(project.root / "config/catalogue/mine.yaml", "runs: 5", "runs: 5000")
+    limited = "ulimit -f 1; exec python -m tangentbench.suite.steps measure mine_fig1 widths=64 --scale quick"
+    replace_in(project.root / CATALOGUE, "runs: 5", "runs: 5000")
     done = project.run("bash", "-c", limited)
     assert_fails(done, "cannot write", "widths=64.parquet")
     assert not project.results()
@@ -118,7 +131,7 @@ def test_full_disk(project: Project) -> None:
 def test_read_only_results(project: Project) -> None:
     (project.root / "results").mkdir()
     (project.root / "results").chmod(0o555)
-    call = ["python", "-m", "tangentbench.jobs", "measure", "mine_fig1", "widths=64", "--scale", "quick"]
+    call = ["python", "-m", "tangentbench.suite.steps", "measure", "mine_fig1", "widths=64", "--scale", "quick"]
     if os.geteuid() == 0:
         call = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", *call]
     assert_fails(project.run(*call), "cannot write", "permission")

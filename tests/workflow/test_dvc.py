@@ -43,7 +43,7 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = copy_project(folder / "project")
     project.environment = {**AUTHOR, "DVC_NO_ANALYTICS": "1"}
     only_study(project.root / "dvc.yaml", "mine")
-    entry = project.root / "config/catalogue/mine.yaml"
+    entry = project.root / "src/tangentbench/studies/mine/catalogue.yaml"
     entry.write_text(
         entry.read_text("utf-8").replace("    split:", "    datasets: [sphere_pairs]\n    split:"), "utf-8"
     )
@@ -100,7 +100,7 @@ def test_pull_in_another_clone_leaves_nothing_to_do(tracked: Project, tmp_path: 
 
 def test_results_of_other_settings_are_not_taken_over(tracked: Project, tmp_path: Path) -> None:
     clone = clone_of(tracked, tmp_path / "clone")
-    entry = clone.root / "config/catalogue/mine.yaml"
+    entry = clone.root / "src/tangentbench/studies/mine/catalogue.yaml"
     entry.write_text(entry.read_text("utf-8").replace("runs: 5", "runs: 6"), encoding="utf-8")
     done = clone.run("tangentbench", "pull")
     assert done.returncode == 1

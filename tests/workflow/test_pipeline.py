@@ -19,9 +19,9 @@ NOTHING_TO_DO_SECONDS = 15
 
 def test_readme_example_is_whole() -> None:
     assert set(readme_example()) == {
-        "config/catalogue/mine.yaml",
-        "src/tangentbench/studies/mine.py",
-        "src/tangentbench/figures/mine.py",
+        "src/tangentbench/studies/mine/catalogue.yaml",
+        "src/tangentbench/studies/mine/measure.py",
+        "src/tangentbench/studies/mine/figures.py",
     }
 
 
@@ -87,8 +87,8 @@ def test_scales_live_side_by_side(built_project: Project, tmp_path) -> None:
 def test_edits_rebuild_what_they_change(built_project: Project, tmp_path) -> None:
     shutil.copytree(built_project.root, tmp_path / "copy")
     copy = Project(tmp_path / "copy")
-    study = copy.root / "src/tangentbench/studies/mine.py"
-    figure = copy.root / "src/tangentbench/figures/mine.py"
+    study = copy.root / "src/tangentbench/studies/mine/measure.py"
+    figure = copy.root / "src/tangentbench/studies/mine/figures.py"
 
     study.write_text(study.read_text() + "\n# a comment changes nothing\n")
     assert "Nothing to be done" in run_dry(copy)
@@ -109,7 +109,7 @@ def run_dry(project: Project) -> str:
 
 
 def test_killed_job_leaves_nothing_half_written_and_is_done_again(project: Project) -> None:
-    study = project.root / "src/tangentbench/studies/mine.py"
+    study = project.root / "src/tangentbench/studies/mine/measure.py"
     whole = study.read_text()
     study.write_text(whole.replace("    rows = []\n", "    import os\n    os.kill(os.getpid(), 9)\n    rows = []\n"))
     assert project.snakemake("mine_fig1").returncode != 0

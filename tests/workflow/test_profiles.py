@@ -42,6 +42,6 @@ def test_groups_name_rules() -> None:
 
 def test_small_work_is_grouped() -> None:
     assert {entry.partition("=")[0] for entry in SLURM["group-components"]} == {"small_part", "small_tile"}
-    wiring = (ROOT / "src/tangentbench/wiring.py").read_text("utf-8")
+    wiring = (ROOT / "src/tangentbench/suite/workflow.py").read_text("utf-8")
     for name in ("small_part", "small_tile"):
         assert f'"{name}"' in wiring

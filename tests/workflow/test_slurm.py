@@ -13,11 +13,12 @@ import pytest
 from slurm_node import SlurmNode, why_not
 from small_project import Project, copy_project
 
-from tangentbench import gram_jobs
-from tangentbench.catalogue import load_catalogue
-from tangentbench.datasets import prepare, save_dataset
-from tangentbench.grams import Grams
+from tangentbench.datasets import save_dataset
+from tangentbench.datasets.prepare.pipeline import prepare
+from tangentbench.gram import steps as gram_jobs
 from tangentbench.paths import Paths
+from tangentbench.suite.catalogue import load_catalogue
+from tangentbench.suite.gram_plans import Grams
 
 pytestmark = [
     pytest.mark.slurm,

@@ -8,9 +8,9 @@ rule dataset:
         "../../envs/data.yaml"
     params:
         recipe=lambda wildcards: wiring.recipe(wildcards.dataset),
-        code=wiring.module_code("tangentbench.datasets"),
+        code=wiring.module_code("tangentbench.datasets.prepare.pipeline"),
         seed=wiring.settings["seed"],
         mirror=wiring.mirror_option(),
     shell:
-        "python -m tangentbench.jobs dataset {wildcards.dataset}"
+        "python -m tangentbench.suite.steps dataset {wildcards.dataset}"
         " --seed {params.seed} {params.mirror} --log {log}"

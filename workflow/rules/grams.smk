@@ -13,10 +13,10 @@ rule gram_inputs:
     conda:
         "../../envs/measure.yaml"
     params:
-        code=wiring.module_code("tangentbench.datasets.images"),
+        code=wiring.module_code("tangentbench.datasets.choice"),
         seed=wiring.settings["seed"],
     shell:
-        "python -m tangentbench.jobs gram_inputs {wildcards.inputs}"
+        "python -m tangentbench.suite.steps gram_inputs {wildcards.inputs}"
         " --scale {wildcards.scale} --seed {params.seed} --log {log}"
 
 
@@ -36,7 +36,7 @@ rule gram_store:
             wildcards.gram, wildcards.kernel, wildcards.scale
         ),
     shell:
-        "python -m tangentbench.jobs gram_store {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
+        "python -m tangentbench.suite.steps gram_store {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
         " --scale {wildcards.scale} --log {log}"
 
 
@@ -60,9 +60,9 @@ rule gram_tile:
         runtime=wiring.tile_minutes,
         gpu=wiring.tile_gpus,
     params:
-        code=wiring.module_code("tangentbench.kernels.named"),
+        code=wiring.module_code("tangentbench.gram.by_settings"),
     shell:
-        "python -m tangentbench.jobs gram_tile {wildcards.gram} {wildcards.kernel} {wildcards.matrix} {wildcards.tile}"
+        "python -m tangentbench.suite.steps gram_tile {wildcards.gram} {wildcards.kernel} {wildcards.matrix} {wildcards.tile}"
         " --scale {wildcards.scale} --threads {threads} --log {log}"
 
 
@@ -85,7 +85,7 @@ rule gram_certificate:
         mem_mb=wiring.certificate_memory,
         runtime=wiring.certificate_minutes,
     params:
-        code=wiring.module_code("tangentbench.kernels.certificate"),
+        code=wiring.module_code("tangentbench.gram.certificate"),
     shell:
-        "python -m tangentbench.jobs gram_certificate {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
+        "python -m tangentbench.suite.steps gram_certificate {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
         " --scale {wildcards.scale} --threads {threads} --log {log}"

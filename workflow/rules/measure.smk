@@ -26,7 +26,7 @@ rule measure:
         code=lambda wildcards: wiring.study_code(wildcards.artifact),
         seed=wiring.settings["seed"],
     shell:
-        "python -m tangentbench.jobs measure {wildcards.artifact} '{wildcards.part}'"
+        "python -m tangentbench.suite.steps measure {wildcards.artifact} '{wildcards.part}'"
         " --scale {wildcards.scale} --seed {params.seed} --threads {threads}"
         " --code {params.code} --log {log}"
 
@@ -43,4 +43,4 @@ rule table:
     conda:
         "../../envs/measure.yaml"
     shell:
-        "python -m tangentbench.jobs table {wildcards.artifact} --scale {wildcards.scale} --log {log}"
+        "python -m tangentbench.suite.steps table {wildcards.artifact} --scale {wildcards.scale} --log {log}"

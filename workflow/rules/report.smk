@@ -11,7 +11,7 @@ rule claims:
         entry=lambda wildcards: wiring.claims_entry(wildcards.study),
         code=wiring.module_code("tangentbench.claims"),
     shell:
-        "python -m tangentbench.jobs claims {wildcards.study} --scale {wildcards.scale} --log {log}"
+        "python -m tangentbench.suite.steps claims {wildcards.study} --scale {wildcards.scale} --log {log}"
 
 
 rule gallery:
@@ -28,4 +28,4 @@ rule gallery:
         entry=wiring.whole_catalogue(),
         code=wiring.module_code("tangentbench.report"),
     shell:
-        "python -m tangentbench.jobs gallery --scale {wildcards.scale} --log {log}"
+        "python -m tangentbench.suite.steps gallery --scale {wildcards.scale} --log {log}"

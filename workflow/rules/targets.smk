@@ -31,7 +31,7 @@ for artifact in wiring.catalogue:
             params:
                 artifact=artifact.name,
             shell:
-                "python -m tangentbench.jobs planned {params.artifact} --log {log}"
+                "python -m tangentbench.suite.steps planned {params.artifact} --log {log}"
 
 
 for gram in wiring.grams(SCALE).plans:

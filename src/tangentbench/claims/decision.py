@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from tangentbench.catalogue import Artifact, Claim
 from tangentbench.claims.measures import MeasureError, evaluate
 from tangentbench.config import SCALES
+from tangentbench.suite.catalogue import Artifact, Claim
 
 HELD = "held"
 FAILED = "failed"

@@ -98,7 +98,7 @@ def compute(device: str) -> dict[str, Any]:
 
 
 def training_core() -> str:
-    from tangentbench.training.compiled import chosen_instruction_set
+    from tangentbench.training.engines.native_mlp import chosen_instruction_set
 
     chosen = chosen_instruction_set()
     return f"instruction_set {chosen}" if chosen else "not built: fully connected networks train with autograd"

@@ -14,14 +14,14 @@ from tangentbench.cli.examples import examples
 from tangentbench.errors import TangentbenchError
 
 COMMANDS = {
-    "list": "tangentbench.cli.listing",
-    "show": "tangentbench.cli.showing",
-    "estimate": "tangentbench.cli.estimating",
-    "check": "tangentbench.cli.checking",
-    "run": "tangentbench.cli.running",
-    "pull": "tangentbench.cli.pulling",
-    "data": "tangentbench.cli.datasets",
-    "bound": "tangentbench.cli.bounding",
+    "list": "tangentbench.cli.list",
+    "show": "tangentbench.cli.show",
+    "estimate": "tangentbench.cli.estimate",
+    "check": "tangentbench.cli.check",
+    "run": "tangentbench.cli.run",
+    "pull": "tangentbench.cli.pull",
+    "data": "tangentbench.cli.data",
+    "bound": "tangentbench.cli.bound",
     "doctor": "tangentbench.cli.doctor",
 }
 

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tangentbench.catalogue import Catalogue, load_catalogue
 from tangentbench.claims.decision import FAILED, HELD, NOT_RUN, NOT_TESTABLE
 from tangentbench.config import SCALES, load_settings
 from tangentbench.paths import Paths, find_root
+from tangentbench.suite.catalogue import Catalogue, load_catalogue
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 scale_option = click.option(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangentbench.datasets.dataset import Dataset, Labels
-from tangentbench.datasets.transforms import transform
+from tangentbench.datasets.prepare.transforms import transform
 
 
 @transform("subset")

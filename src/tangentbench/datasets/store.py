@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from tangentbench.atomic import read_json, write_json, written_whole
 from tangentbench.datasets.dataset import ARRAYS, Dataset
 from tangentbench.errors import DataCorrupt, DataMissing, ResultUnreadable
-from tangentbench.files import read_json, write_json, written_whole
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold; a real one would change the bytes at every run
 LARGEST_BYTE = np.float32(255)

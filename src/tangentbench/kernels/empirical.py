@@ -11,7 +11,7 @@ from torch.func import grad, vmap
 
 from tangentbench.device import current
 from tangentbench.errors import UnknownName
-from tangentbench.models.gated import GatedNets, forward
+from tangentbench.networks.gated import GatedNets, forward
 
 MEMORY_BYTES = 512 * 2**20
 """What the gradients held at one time may take."""

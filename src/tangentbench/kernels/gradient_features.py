@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tangentbench.device import current
-from tangentbench.models.tangent_scaled import WideNets
+from tangentbench.networks.ntk_cnn import WideNets
 
 BATCH = 16
 """Images whose gradients are made together; unfolded patches of a layer are what takes memory."""

@@ -30,8 +30,8 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from tangentbench.models.architecture import Architecture, Conv, Dense, Flatten
-from tangentbench.models.one_output import gram
+from tangentbench.networks.architecture import Architecture, Conv, Dense, Flatten
+from tangentbench.networks.scalar_mlp import gram
 from tangentbench.theory.paths import Paths
 
 

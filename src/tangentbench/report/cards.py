@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tangentbench.catalogue import Artifact
+from tangentbench.atomic import read_json
 from tangentbench.claims.decision import FAILED, STATES, Verdict
+from tangentbench.claims.verdicts import table_of
 from tangentbench.errors import ResultUnreadable
-from tangentbench.files import read_json
 from tangentbench.paths import Paths
 from tangentbench.report import wording
 from tangentbench.report.comparison import ComparisonRow, compare
-from tangentbench.report.verdicts import table_of
+from tangentbench.suite.catalogue import Artifact
 
 SMALL_TABLE_ROWS = 100
 ROWS_SHOWN = 24

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tangentbench.catalogue import Artifact, PaperValue
 from tangentbench.claims.measures import MeasureError, evaluate
+from tangentbench.suite.catalogue import Artifact, PaperValue
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tangentbench.catalogue import Artifact, Catalogue, Study, require_scale
+from tangentbench.atomic import written_whole
 from tangentbench.claims.decision import FAILED, HELD, NOT_RUN, NOT_TESTABLE, STATES, Verdict
+from tangentbench.claims.verdicts import by_artifact, count_states
 from tangentbench.config import load_settings
-from tangentbench.files import written_whole
 from tangentbench.paths import Paths
 from tangentbench.report import wording
 from tangentbench.report.cards import Card, make_card
-from tangentbench.report.provenance import distinct
-from tangentbench.report.verdicts import by_artifact, count_states
+from tangentbench.suite.catalogue import Artifact, Catalogue, Study, require_scale
+from tangentbench.suite.provenance import distinct
 
 SCALE_SENTENCES = {
     "quick": "embedded data, the whole suite in minutes on two cores",

@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from tangentbench.catalogue import Claim
 from tangentbench.claims.decision import Verdict
 from tangentbench.report.comparison import ComparisonRow
+from tangentbench.suite.catalogue import Claim
 
 MINUS = "−"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

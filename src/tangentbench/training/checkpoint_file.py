@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tangentbench.files import written_whole
+from tangentbench.atomic import written_whole
 
 LABEL = "label"
 DAMAGED = (

@@ -19,9 +19,9 @@ from tqdm import tqdm
 
 from tangentbench.device import CPU, current
 from tangentbench.errors import Diverged, TangentbenchError, UnknownName
-from tangentbench.models.stacked import Stack, move
-from tangentbench.training.compiled import BLOCK_STEPS, CompiledSteps, knows
-from tangentbench.training.examples import Augment, Batches, Examples, shuffled
+from tangentbench.networks.stack import Stack, move
+from tangentbench.training.batches import Augment, Batches, Examples, shuffled
+from tangentbench.training.engines.native_mlp import BLOCK_STEPS, CompiledSteps, knows
 from tangentbench.training.losses import LOSSES, hits
 from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay, StepDrops
 from tangentbench.training.progress_file import ProgressFile

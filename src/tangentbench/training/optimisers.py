@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tangentbench.errors import UnknownName
-from tangentbench.models.stacked import Stack, join_rows, split_rows
+from tangentbench.networks.stack import Stack, join_rows, split_rows
 
 KERAS_EPSILON = 1e-7
 ADAM_BETAS = (0.9, 0.999)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tangentbench.files import written_whole
+from tangentbench.atomic import written_whole
 from tangentbench.training.checkpoint_file import load_arrays, save_arrays
 
 SAVE_EVERY_SECONDS = 60.0

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tangentbench.models.normalised_runs import DeepNets
+from tangentbench.networks.resnet_runs import DeepNets
 from tangentbench.training.loop import Probe
 
 BATCH = 500

@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from tangentbench.registry import figure
+from tangentbench.studies.registry import figure
 
 
 @figure("trial_training")

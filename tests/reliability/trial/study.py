@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from tangentbench.kernels import Gram, ntk
-from tangentbench.models.architecture import fully_connected
-from tangentbench.models.gated import RELU, build
-from tangentbench.registry import Context, study
-from tangentbench.training.examples import Examples
+from tangentbench.gram import Gram
+from tangentbench.kernels import ntk
+from tangentbench.networks.architecture import fully_connected
+from tangentbench.networks.gated import RELU, build
+from tangentbench.studies.registry import Context, study
+from tangentbench.training.batches import Examples
 from tangentbench.training.loop import Probe, Recipe, train
 from tangentbench.training.progress_file import ProgressFile
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
-from tangentbench.datasets.images import ImageChoice
-from tangentbench.grams import KernelPlan, gram_plans
+from tangentbench.datasets.choice import ImageChoice
+from tangentbench.gram.plans import KernelPlan
 from tangentbench.studies.cntk.cells import parse_cells
+from tangentbench.studies.registry import gram_plans
 
 Pooling = Literal["flatten", "gap"]
 

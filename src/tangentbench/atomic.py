@@ -1,0 +1,177 @@
+"""Files that appear whole or not at all, and locks that the system releases when their holder dies."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from tangentbench.errors import CannotWrite, ResultUnreadable
+
+CHUNK = 1 << 20
+
+REMEDIES = {
+    errno.ENOSPC: "the disk is full: free some space and run again",
+    errno.EDQUOT: "the quota is used up: free some space and run again",
+    errno.EROFS: "the file system is read-only: choose another folder or remount it",
+    errno.EACCES: "there is no permission to write there: change the folder's owner or mode",
+    errno.EPERM: "there is no permission to write there: change the folder's owner or mode",
+    errno.ENOTDIR: "a file stands where a folder is needed: move it away",
+}
+
+
+@contextmanager
+def written_whole(target: Path | str) -> Iterator[Path]:
+    """Yield a temporary path beside `target`; rename it onto `target` if the block succeeds, delete it otherwise.
+
+    The bytes are flushed to disk before the rename, so a crash leaves the old file or the new one, never a part. What
+    a killed process left beside `target` is removed: a temporary file is locked while its writer lives.
+
+    Example:
+        with written_whole(path) as temporary:
+            frame.to_parquet(temporary)
+    """
+    target = Path(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(target)
+        handle, temporary = locked_temporary(target)
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    try:
+        yield temporary
+        flush(temporary)
+        temporary.chmod(0o666 & ~current_umask())
+        temporary.replace(target)
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def locked_temporary(target: Path) -> tuple[int, Path]:
+    """A new hidden file beside `target` and the handle that holds its lock."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
+        if lock(handle) is not False and os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # another process took it for a leftover before it was locked
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove the temporary files of `target` whose writers are dead."""
+    ours = re.compile(rf"\.{re.escape(target.stem)}\.[a-z0-9_]{{8}}{re.escape(target.suffix)}")
+    for file in target.parent.iterdir():
+        if not ours.fullmatch(file.name):
+            continue
+        with suppress(OSError):
+            handle = os.open(file, os.O_RDWR)
+            try:
+                if lock(handle):
+                    file.unlink()
+            finally:
+                os.close(handle)
+
+
+def lock(handle: int) -> bool | None:
+    """True if the lock is ours now, False if another process holds it, None where the file system knows no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def current_umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
+    """The error for a failed write: the system's reason and what to do about it."""
+    remedy = REMEDIES.get(error.errno or 0, "mend that and run again")
+    return CannotWrite(path, error.strerror or str(error), remedy)
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path | str) -> Any:
+    """The value in the file; one clear error where its text is no JSON."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ResultUnreadable(path, f"it is no JSON: {error}") from error
+
+
+def sha256(path: Path | str) -> str:
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as stream:
+        while block := stream.read(CHUNK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+LOCKS_UNKNOWN = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
+"""What a file system without locks answers; work may then be done twice, never wrongly."""
+
+
+@contextmanager
+def locked(path: Path, wait: bool) -> Iterator[bool]:
+    """Hold the lock `path`, a file that goes with it; yields False if another process holds it and we do not wait."""
+    while True:
+        stream = opened(path)
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+                return
+            except OSError as error:
+                if error.errno not in LOCKS_UNKNOWN:
+                    raise cannot_write(path, error) from error
+            if not stands_at(path, stream):
+                continue  # whoever held it before us has removed the file: others would lock a new one
+            try:
+                yield True
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def opened(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("w")
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def stands_at(path: Path, stream: IO[str]) -> bool:
+    """Whether the open file is still the one called `path`."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

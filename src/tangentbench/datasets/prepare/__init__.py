@@ -1,0 +1,18 @@
+"""From published bytes to a data set: what only the data rule and the command line import."""
+
+from tangentbench.datasets.prepare.availability import Availability, availability
+from tangentbench.datasets.prepare.pipeline import prepare
+from tangentbench.datasets.prepare.recipes import Recipe, load_recipes
+from tangentbench.datasets.prepare.sources import Source, load_sources
+from tangentbench.datasets.prepare.transforms import known_transforms
+
+__all__ = [
+    "Availability",
+    "Recipe",
+    "Source",
+    "availability",
+    "known_transforms",
+    "load_recipes",
+    "load_sources",
+    "prepare",
+]

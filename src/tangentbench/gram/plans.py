@@ -1,0 +1,67 @@
+"""A Gram matrix as data: which kernel on which images, and the tiles it is cut into. No torch, no kernels here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tangentbench.datasets.choice import ImageChoice
+from tangentbench.gram.grid import piece_keys, regular_edges, tile_name
+
+TRAIN, TEST = "train", "test"
+"""Training images against themselves (symmetric, half is kept), and test images against them."""
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """A kernel on some images.
+
+    name: a name for the pair of matrices, unique in what plans it; a piece of a path.
+    group: what `gram_tiles` of the catalogue calls it, a column of a table.
+    kernel: settings of kernels/named.py.
+    """
+
+    name: str
+    group: str
+    images: ImageChoice
+    kernel: Mapping[str, Any]
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        return (TRAIN, TEST) if self.images.test else (TRAIN,)
+
+    def shape(self, matrix: str) -> tuple[int, int]:
+        return (self.images.train if matrix == TRAIN else self.images.test, self.images.train)
+
+    @property
+    def entries(self) -> float:
+        """Entries that are computed: half of the symmetric matrix, all of the other."""
+        return self.images.train**2 / 2 + self.images.train * self.images.test
+
+
+@dataclass(frozen=True)
+class GramPlan:
+    """A kernel plan with its place in the house: results/SCALE/grams/OWNER/NAME/{train,test}.
+
+    tile: images a side of a tile; a tile is one job. threads: of that job.
+    """
+
+    owner: str
+    dataset: str
+    tile: int
+    threads: int
+    plan: KernelPlan
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def inputs(self) -> str:
+        """The folder of the images; plans that differ in nothing but the kernel share it."""
+        return f"{self.dataset}-{self.plan.images.slug}"
+
+    def tiles(self, matrix: str) -> list[str]:
+        rows, columns = (len(regular_edges(count, self.tile)) - 1 for count in self.plan.shape(matrix))
+        return [tile_name(key) for key in piece_keys(rows, columns, matrix == TRAIN)]

@@ -1,0 +1,76 @@
+"""The steps from a plan to a certified Gram matrix; a step is a job, and tiles may be computed anywhere in any order.
+
+Images are prepared once and mapped by every tile's job, which reads and checks only the two blocks it needs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tangentbench.atomic import written_whole
+from tangentbench.datasets import load_dataset
+from tangentbench.datasets.choice import select
+from tangentbench.errors import DataMissing, ResultUnreadable
+from tangentbench.gram.by_settings import named_kernel
+from tangentbench.gram.certificate import certify
+from tangentbench.gram.grid import tile_key
+from tangentbench.gram.plans import TEST, TRAIN, GramPlan
+from tangentbench.gram.store import Array, Gram
+from tangentbench.paths import Paths
+
+
+def prepare_inputs(paths: Paths, plan: GramPlan, scale: str, seed: int) -> None:
+    """Write the chosen images, (n, side, side, channels), for training and for testing."""
+    images = select(load_dataset(paths.dataset(plan.dataset)), plan.plan.images, seed)
+    for matrix, array in ((TRAIN, images.x_train), (TEST, images.x_test)):
+        with written_whole(paths.gram_inputs(scale, plan.inputs, matrix)) as temporary, temporary.open("wb") as stream:
+            np.save(stream, np.ascontiguousarray(array))
+
+
+def create_store(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> None:
+    """Write the manifest, whose checksums tell every later job whether it has the right images."""
+    named_kernel(plan.plan.kernel)  # a wrong setting is said here, not by a thousand tiles
+    x1, x2 = mapped_inputs(paths, plan, matrix, scale)
+    Gram.create(store_folder(paths, plan, matrix, scale), x1, x2, kernel=plan.plan.kernel, tile=plan.tile)
+
+
+def compute_tile(paths: Paths, plan: GramPlan, matrix: str, tile: str, scale: str, threads: int) -> None:
+    store = open_store(paths, plan, matrix, scale, check_all=False)
+    store.compute(named_kernel(plan.plan.kernel, threads=threads), [tile_key(tile)])
+
+
+def seal(paths: Paths, plan: GramPlan, matrix: str, scale: str, threads: int) -> None:
+    """Compare all checksums, compute again what is damaged, and certify with torch in float64 as second opinion."""
+    store = open_store(paths, plan, matrix, scale, check_all=True)
+    kernel = named_kernel(plan.plan.kernel, threads=threads)
+    store.compute(kernel)
+    certify(store, kernel, second=named_kernel(plan.plan.kernel, backend="torch", dtype="float64"))
+
+
+def open_store(paths: Paths, plan: GramPlan, matrix: str, scale: str, *, check_all: bool) -> Gram:
+    return Gram.open(
+        store_folder(paths, plan, matrix, scale), *mapped_inputs(paths, plan, matrix, scale), check_all=check_all
+    )
+
+
+def store_folder(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> Path:
+    return paths.gram(scale, plan.owner, plan.name) / matrix
+
+
+def mapped_inputs(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> tuple[Array, Array | None]:
+    train = mapped(paths.gram_inputs(scale, plan.inputs, TRAIN))
+    return (train, None) if matrix == TRAIN else (mapped(paths.gram_inputs(scale, plan.inputs, TEST)), train)
+
+
+def mapped(path: Path) -> Array:
+    try:
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise DataMissing(
+            f"{path} is missing: ask Snakemake for the Gram matrix, it prepares its images first"
+        ) from None
+    except ValueError as error:
+        raise ResultUnreadable(path, str(error)) from error
+    return array

@@ -1,0 +1,125 @@
+"""From a kernel to a test accuracy: Gram matrices in a store that a killed job takes up again, then regression."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tangentbench.atomic import read_json, write_json
+from tangentbench.datasets.choice import Labels, Selection, select
+from tangentbench.errors import UnknownName
+from tangentbench.gram.by_settings import named_kernel
+from tangentbench.gram.plans import KernelPlan
+from tangentbench.gram.store import Gram, Kernel
+from tangentbench.solvers.regression import regress
+from tangentbench.studies.cntk.plans import TILES
+from tangentbench.studies.registry import Context
+
+CODINGS = ("one_hot", "sign")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How labels are coded and fitted.
+
+    coding: `one_hot` is offset 1 + e_c, a column a class (section 5.1); `sign` is one column of -1 and +1.
+    """
+
+    ridge: float
+    label_offset: float
+    coding: str = "one_hot"
+
+    def __post_init__(self) -> None:
+        if self.coding not in CODINGS:
+            raise UnknownName("label coding", self.coding, CODINGS)
+
+    def targets(self, labels: Labels, classes: int) -> NDArray[np.float64]:
+        if self.coding == "sign":
+            return np.where(labels > 0, 1.0, -1.0)[:, None]
+        return np.eye(classes)[labels] + self.label_offset
+
+    def predictions(self, scores: NDArray[np.float64]) -> Labels:
+        """Classes (n,) from scores (n, classes) or (n, 1)."""
+        found = scores[:, 0] > 0 if self.coding == "sign" else scores.argmax(axis=1)
+        return found.astype(np.int64)
+
+
+@contextmanager
+def store_folder(work: Path | None) -> Iterator[Path]:
+    """The job's own folder, or one for the moment."""
+    if work is not None:
+        yield work
+        return
+    with tempfile.TemporaryDirectory(prefix="tangentbench-") as folder:
+        yield Path(folder)
+
+
+def exact_accuracy(context: Context, plan: KernelPlan, fit: Fit) -> dict[str, Any]:
+    """The accuracy of a planned kernel.
+
+    Where the workflow computed its matrices tile by tile they are taken as they are, after their checksums and those
+    of the images have been compared; a damaged tile is computed again.
+    """
+    images = select(context.dataset, plan.images, context.seed)
+    kernel = named_kernel(plan.kernel, threads=context.threads)
+    with store_folder(context.work) as work:
+        record = work / plan.name
+        if plan.name in context.grams:
+            store = context.grams[plan.name]
+            return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=store.tile, store=store.folder)
+        return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=TILES[plan.kernel["pooling"]])
+
+
+def accuracy_of(
+    kernel: Kernel,
+    settings: Mapping[str, Any],
+    images: Selection,
+    fit: Fit,
+    *,
+    folder: Path,
+    tile: int,
+    store: Path | None = None,
+) -> dict[str, Any]:
+    """Percent of the test images that kernel regression gets right, with what was found on the way.
+
+    Matrices lie in `folder` while they are needed; afterwards only a small record stays, from which a job that was
+    killed later goes on. Matrices in a `store` of their own are kept.
+    """
+    where = store or folder
+    # the seal tells a record of these images and settings from one of others
+    train = Gram.create(where / "train", images.x_train, kernel=settings, tile=tile)
+    test = Gram.create(where / "test", images.x_test, images.x_train, kernel=settings, tile=tile)
+    seal = [train.identity, test.identity, repr(fit)]
+    record_file = folder / "accuracy.json"
+    if record_file.is_file():
+        stored: dict[str, Any] = read_json(record_file)
+        if stored["seal"] == seal:
+            return dict(stored["found"])
+    train.compute(kernel)
+    test.compute(kernel)
+    regression = regress(train, fit.targets(images.y_train, images.classes), test, ridge=fit.ridge, jitter="auto")
+    assert regression.scores is not None
+    right = fit.predictions(regression.scores) == images.y_test
+    found = {
+        "value": 100.0 * float(right.mean()),
+        "train_images": len(images.y_train),
+        "test_images": len(images.y_test),
+        "jitter": regression.predictor.jitter,
+        "residual": regression.predictor.residual,
+    }
+    write_json(record_file, {"seal": seal, "found": found})
+    if store is None:
+        for gram in (train, test):
+            shutil.rmtree(gram.folder / "tiles", ignore_errors=True)
+    log.info("%s: %.2f %% of %d test images", dict(settings), found["value"], len(right))
+    return found

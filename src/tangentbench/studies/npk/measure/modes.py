@@ -1,0 +1,119 @@
+"""The five ways to treat gates that Table 2 compares, as batches of runs that train together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from torch import Tensor
+
+from tangentbench.networks.architecture import Architecture
+from tangentbench.networks.gated import FROZEN, RELU, GatedNets, Gating, build, copy_features, make_dependent
+from tangentbench.networks.stack import Stack
+from tangentbench.studies.npk.measure.running import progress_file
+from tangentbench.studies.registry import Context
+from tangentbench.training.batches import Examples
+from tangentbench.training.loop import Recipe, Trained, train
+
+MEMORY_BYTES = 3 * 2**30
+"""What the parameters of runs that train together may take, with gradients and moments."""
+COPIES, NUMBER_BYTES = 6, 4
+"""Parameters, gradient, two moments, the best and the last ones, in float32."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: which random numbers, which step, and for frozen gates where they come from."""
+
+    seed: int
+    step_size: float
+    column: str
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """The data, the architecture and the recipe that all modes share."""
+
+    context: Context
+    architecture: Architecture
+    recipe: Recipe
+    examples: Examples
+    evaluate: dict[str, Examples]
+    name: str
+    initialisation: str = "glorot_uniform"
+
+    def together(self) -> int:
+        size = sum(tensor.numel() for tensor in GatedNets(self.architecture, RELU, 1).parameters.tensors.values())
+        return max(1, MEMORY_BYTES // (COPIES * NUMBER_BYTES * size))
+
+    def train_all(
+        self, gating: Gating, runs: Sequence[Run], label: str, learnt: dict[tuple[int, str], Tensor] | None = None
+    ) -> list[tuple[list[Run], Trained]]:
+        """Train the runs in batches that fit memory.
+
+        Columns `frnpf_ii`: features drawn apart; `frnpf_di`: equal to the values; any other column of frozen gates
+        takes its features from `learnt`, the row of parameters of a trained ReLU network for each (seed, column).
+        """
+        done = []
+        for start in range(0, len(runs), self.together()):
+            batch = list(runs[start : start + self.together()])
+            done.append((batch, self.train_batch(gating, batch, f"{label}-{start}", learnt or {})))
+        return done
+
+    def train_batch(
+        self, gating: Gating, batch: Sequence[Run], label: str, learnt: dict[tuple[int, str], Tensor]
+    ) -> Trained:
+        seeds = [run.seed for run in batch]
+        nets = build(self.architecture, gating, seeds, self.context.seed, law=self.initialisation)
+        if gating == FROZEN:
+            make_dependent(nets, [slot for slot, run in enumerate(batch) if run.column == "frnpf_di"])
+            for slot, run in enumerate(batch):
+                if (run.seed, run.column) in learnt:
+                    copy_features(nets, self.relu_stack(learnt[run.seed, run.column]), [slot])
+        return train(
+            nets,
+            self.examples,
+            self.recipe,
+            runs=range(len(batch)),
+            order_runs=seeds,
+            step_sizes=[run.step_size for run in batch],
+            seed=self.context.seed,
+            label=f"{self.name}, {label}",
+            evaluate=self.evaluate,
+            progress=progress_file(
+                self.context, f"{self.name}-{label}", self.recipe, self.architecture, batch, gating, self.initialisation
+            ),
+        )
+
+    def relu_stack(self, row: Tensor) -> Stack:
+        """The parameters of one trained ReLU network, from its row."""
+        stack = GatedNets(self.architecture, RELU, 1).parameters
+        stack.load(row[None])
+        return stack
+
+
+def accuracy_rows(batches: Sequence[tuple[list[Run], Trained]]) -> pd.DataFrame:
+    """A row a run: column, seed, step_size, epochs, and for `train` and each evaluated set best and last accuracy.
+
+    Where a set `validation` was evaluated, `test at best validation` is the test accuracy of the epoch best on it.
+    """
+    rows: list[dict[str, Any]] = []
+    for batch, result in batches:
+        sets = [name.removesuffix("_accuracy") for name in result.history.columns if name.endswith("_accuracy")]
+        tables = {name: result.accuracies(name).set_index("run") for name in sets}
+        for number, run in enumerate(batch):
+            row: dict[str, Any] = {"column": run.column, "seed": run.seed, "step_size": run.step_size}
+            for name, table in tables.items():
+                row |= {f"{name} best": table["best"][number], f"{name} last": table["last"][number]}
+            if "validation" in tables:
+                row["test at best validation"] = chosen_epoch(result.history, number, "validation", "test")
+            rows.append(row | {"epochs": tables["test"]["epochs"][number]})
+    return pd.DataFrame(rows)
+
+
+def chosen_epoch(history: pd.DataFrame, run: int, by: str, of: str) -> float:
+    """The accuracy on the set `of`, in percent, after the first epoch at which the run is best on the set `by`."""
+    own = history[history["run"] == run].sort_values("epoch")
+    return 100.0 * float(own[f"{of}_accuracy"].iloc[int(own[f"{by}_accuracy"].to_numpy().argmax())])

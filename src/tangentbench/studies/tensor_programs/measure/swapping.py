@@ -1,0 +1,54 @@
+"""Which parameters are drawn from a law that is not Gaussian, and results kept while a job runs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from tangentbench.errors import UnknownName
+from tangentbench.networks.initialisation import stream
+from tangentbench.networks.weight_distributions import GAUSSIAN, WeightLaw, truncated_gaussian, weight_law
+from tangentbench.training.progress_file import ProgressFile
+
+MATRICES, ALL = "matrices", "all"
+SWAPPED = (MATRICES, ALL)
+
+
+def laws_of(name: str, swapped: str, truncation_sigmas: float | None = None) -> tuple[WeightLaw, WeightLaw]:
+    """The law of the hidden matrices, and that of all other parameters."""
+    if swapped not in SWAPPED:
+        raise UnknownName("set of swapped parameters", swapped, SWAPPED)
+    law = weight_law(name)
+    if truncation_sigmas is not None and law.name == "truncated_gaussian":
+        law = truncated_gaussian(truncation_sigmas)
+    return law, (law if swapped == ALL else weight_law(GAUSSIAN))
+
+
+def named_stream(name: str, *key: int) -> torch.Generator:
+    """A stream for each name, also for a law that a user adds."""
+    return stream(zlib.crc32(name.encode()), *key)
+
+
+def chunks(runs: int, bytes_a_run: float, budget: float) -> Iterator[range]:
+    """The runs in batches whose weights take about `budget` bytes."""
+    size = max(1, int(budget // bytes_a_run))
+    for start in range(0, runs, size):
+        yield range(start, min(start + size, runs))
+
+
+def kept(
+    work: Path | None, name: str, key: str, make: Callable[[], dict[str, torch.Tensor]]
+) -> dict[str, torch.Tensor]:
+    """What `make` gives, stored in the job's folder under `name`; a killed job finds it there again."""
+    if work is None:
+        return make()
+    file = ProgressFile(work / f"{name}.npz", key)
+    found = file.load()
+    if found is not None:
+        return found[1]
+    made = make()
+    file.save({}, made)
+    return made

@@ -1,0 +1,1 @@
+"""The suite around the studies: catalogue, workflow, provenance, prices."""

@@ -1,0 +1,286 @@
+"""The catalogue: every table and figure of the papers, as data.
+
+One folder per study under src/tangentbench/studies, with its catalogue.yaml and notes.md. Everything else (Snakemake's
+targets, the command line, the gallery, the claims) is derived from it. This module stays light: no torch, no pandas.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tangentbench.config import SCALES, load_checked
+from tangentbench.errors import InvalidConfig, NotWorkingYet, UnknownName
+from tangentbench.paths import Paths
+
+
+@dataclass(frozen=True)
+class PaperValue:
+    """A number a paper prints, and the measure of our table that stands beside it."""
+
+    label: str
+    value: float
+    spread: float | None = None
+    unit: str = ""
+    measure: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper that a measure of our table can decide.
+
+    `scale` is the smallest scale that can decide it. A claim without a measure belongs to an artifact still planned.
+    """
+
+    name: str
+    artifact: str
+    statement: str
+    scale: str
+    measure: Mapping[str, Any] | None = None
+    compare: str | None = None
+    expected: float | tuple[float, float] | None = None
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One table or figure: what it shows, with what settings at which scale, and what the paper says of it."""
+
+    name: str
+    study: str
+    title: str
+    kind: str
+    reference: str
+    caption: str
+    status: str = "working"
+    origin: str = "paper"
+    notes: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    datasets: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    split: tuple[str, ...] = ()
+    threads: int = 1
+    scales: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    paper_values: tuple[PaperValue, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def working(self) -> bool:
+        return self.status == "working"
+
+    def settings_at(self, scale: str) -> dict[str, Any]:
+        """The settings common to all scales with those of `scale` on top."""
+        return {**self.settings, **self.scales[scale].get("settings", {})}
+
+    def datasets_at(self, scale: str) -> tuple[str, ...]:
+        return tuple(self.scales[scale].get("datasets", self.datasets))
+
+    def uses_at(self, scale: str) -> tuple[str, ...]:
+        """The artifacts whose tables it needs; a scale may need others."""
+        return tuple(self.scales[scale].get("uses", self.uses))
+
+    def split_at(self, scale: str) -> tuple[str, ...]:
+        """The settings that are cut into jobs; a scale of small jobs may cut less."""
+        return tuple(self.scales[scale].get("split", self.split))
+
+    def gram_tiles_at(self, scale: str) -> Mapping[str, int]:
+        """Images a side of a tile, for each kind of kernel whose matrices are computed tile by tile, a job each."""
+        tiles: Mapping[str, int] = self.scales[scale].get("gram_tiles", {})
+        return tiles
+
+    def note_at(self, scale: str) -> str:
+        return str(self.scales[scale].get("note", ""))
+
+    def parts_at(self, scale: str) -> dict[str, dict[str, Any]]:
+        """The independent jobs of one scale: a part's name and its settings.
+
+        The settings named in `split` (the scale's own, where it has one) hold lists; each part gets one element of
+        each, again as a list, so that the study function sees the same kind of settings whether split or whole.
+        """
+        settings = self.settings_at(scale)
+        split = self.split_at(scale)
+        if not split:
+            return {"all": settings}
+        axes = [settings[key] for key in split]
+        return {
+            "-".join(f"{key}={slug(choice)}" for key, choice in zip(split, choices, strict=True)): {
+                **settings,
+                **{key: [choice] for key, choice in zip(split, choices, strict=True)},
+            }
+            for choices in itertools.product(*axes)
+        }
+
+
+def slug(value: Any) -> str:
+    """A setting's value as a piece of a file name."""
+    return "".join(letter if letter.isalnum() or letter in "._+" else "_" for letter in str(value))
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    title: str
+    summary: str
+    paper: Mapping[str, Any]
+    artifacts: Mapping[str, Artifact]
+
+    @property
+    def working(self) -> list[Artifact]:
+        return [artifact for artifact in self.artifacts.values() if artifact.working]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    studies: Mapping[str, Study]
+
+    def __iter__(self) -> Iterator[Artifact]:
+        for study in self.studies.values():
+            yield from study.artifacts.values()
+
+    @cached_property
+    def by_name(self) -> dict[str, Artifact]:
+        return {artifact.name: artifact for artifact in self}
+
+    @property
+    def working(self) -> list[Artifact]:
+        return [artifact for artifact in self if artifact.working]
+
+    def artifact(self, name: str) -> Artifact:
+        if name not in self.by_name:
+            raise UnknownName("artifact", name, self.by_name, "`tangentbench list` shows all")
+        return self.by_name[name]
+
+    def working_artifact(self, name: str) -> Artifact:
+        artifact = self.artifact(name)
+        if not artifact.working:
+            raise NotWorkingYet(name)
+        return artifact
+
+    def used_by(self, artifact: Artifact, scale: str) -> list[Artifact]:
+        """The artifacts whose tables it needs."""
+        return [self.working_artifact(name) for name in artifact.uses_at(scale)]
+
+    def with_used(self, artifacts: Iterable[Artifact], scale: str) -> list[Artifact]:
+        """Also what they need, and what that needs, in catalogue order."""
+        found: set[str] = set()
+        waiting = list(artifacts)
+        while waiting:
+            artifact = waiting.pop()
+            if artifact.name not in found:
+                found.add(artifact.name)
+                waiting += self.used_by(artifact, scale)
+        return [artifact for artifact in self if artifact.name in found]
+
+    def select(self, targets: list[str] | tuple[str, ...]) -> list[Artifact]:
+        """The artifacts that `targets` (artifacts, studies or `all`) name, in catalogue order."""
+        chosen: set[str] = set()
+        for target in targets:
+            if target == "all":
+                chosen.update(self.by_name)
+            elif target in self.studies:
+                chosen.update(self.studies[target].artifacts)
+            elif target in self.by_name:
+                chosen.add(target)
+            else:
+                names = ["all", *self.studies, *self.by_name]
+                raise UnknownName("target", target, names, "`tangentbench list` shows all")
+        return [artifact for artifact in self if artifact.name in chosen]
+
+
+def require_scale(scale: str) -> str:
+    if scale not in SCALES:
+        raise UnknownName("scale", scale, SCALES)
+    return scale
+
+
+def load_catalogue(paths: Paths) -> Catalogue:
+    """Read and check every study of the catalogue."""
+    studies = {}
+    for file in sorted(paths.studies.glob("*/catalogue.yaml")):
+        study = load_study(file, paths.schemas / "catalogue.schema.json")
+        studies[study.name] = study
+    if not studies:
+        raise InvalidConfig(paths.studies, "", "there is no study here: restore it with `git checkout`")
+    catalogue = Catalogue(studies)
+    check_references(catalogue, paths)
+    return catalogue
+
+
+def load_study(file: Path, schema: Path) -> Study:
+    raw = load_checked(file, schema)
+    name = raw["study"]
+    if name != file.parent.name:
+        raise InvalidConfig(file, "study", f"the study is called '{name}' but its folder '{file.parent.name}'")
+    notes = load_notes(file.with_name("notes.md"), raw["artifacts"])
+    artifacts = {
+        key: make_artifact(file, name, key, {**entry, "notes": notes.get(key, "")})
+        for key, entry in raw["artifacts"].items()
+    }
+    return Study(name, raw["title"], raw.get("summary", ""), raw["paper"], artifacts)
+
+
+def load_notes(file: Path, artifacts: Iterable[str]) -> dict[str, str]:
+    """The notes of each artifact, one line per paragraph: the sections of notes.md headed `## ARTIFACT`."""
+    if not file.is_file():
+        return {}
+    notes = {}
+    for section in re.split(r"^## ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        heading, _, text = section.partition("\n")
+        if heading.strip() not in artifacts:
+            raise InvalidConfig(file, f"## {heading.strip()}", "no artifact of this study has this name")
+        paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
+        notes[heading.strip()] = "\n".join(paragraph for paragraph in paragraphs if paragraph)
+    return notes
+
+
+def make_artifact(file: Path, study: str, name: str, entry: Mapping[str, Any]) -> Artifact:
+    if not name.startswith(f"{study}_"):
+        raise InvalidConfig(file, f"artifacts.{name}", f"an artifact of this study is called {study}_...")
+    entry = dict(entry)
+    artifact = Artifact(
+        name=name,
+        study=study,
+        datasets=tuple(entry.pop("datasets", ())),
+        uses=tuple(entry.pop("uses", ())),
+        split=tuple(entry.pop("split", ())),
+        paper_values=tuple(PaperValue(**value) for value in entry.pop("paper_values", ())),
+        claims=tuple(make_claim(name, claim) for claim in entry.pop("claims", ())),
+        **entry,
+    )
+    for claim in artifact.claims:
+        if artifact.working and claim.measure is None:
+            raise InvalidConfig(
+                file, f"artifacts.{name}.claims.{claim.name}", "a working artifact's claim needs measure and expected"
+            )
+    for scale in SCALES:
+        for key in artifact.split_at(scale):
+            if not isinstance(artifact.settings_at(scale).get(key), list):
+                reason = f"'{key}' is named in split but is no list at scale {scale}"
+                raise InvalidConfig(file, f"artifacts.{name}.split", reason)
+    return artifact
+
+
+def make_claim(artifact: str, claim: Mapping[str, Any]) -> Claim:
+    expected = claim.get("expected")
+    low_high = (float(expected[0]), float(expected[1])) if isinstance(expected, list) else expected
+    return Claim(artifact=artifact, **{**claim, "expected": low_high})
+
+
+def check_references(catalogue: Catalogue, paths: Paths) -> None:
+    """Names that must be unique or must exist across the files."""
+    seen: dict[str, str] = {}
+    for artifact in catalogue:
+        file = paths.study_catalogue(artifact.study)
+        for used in {name for scale in SCALES for name in artifact.uses_at(scale)}:
+            if used not in catalogue.by_name:
+                raise InvalidConfig(file, f"artifacts.{artifact.name}.uses", f"there is no artifact '{used}'")
+        for claim in artifact.claims:
+            if claim.name in seen:
+                reason = f"the claim '{claim.name}' stands in {seen[claim.name]} too"
+                raise InvalidConfig(file, f"artifacts.{artifact.name}.claims", reason)
+            seen[claim.name] = artifact.name

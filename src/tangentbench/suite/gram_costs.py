@@ -1,0 +1,57 @@
+"""Work of planned Gram matrices, whole or tile by tile."""
+
+from __future__ import annotations
+
+from tangentbench.gram.plans import TRAIN, GramPlan, KernelPlan
+from tangentbench.studies.work import Work
+
+GIB = 2**30
+FLOAT32, FLOAT64 = 4, 8
+COLOURS = 3
+FLOPS_OF_READING = 50
+"""Matrix products one could do while an entry of a matrix comes from memory for a product with a vector; a guess."""
+DENSE_ROWS, LANCZOS_STEPS = 5000, 300
+"""As in kernels/certificate.py, which is not imported here: Snakemake reads this module at every start."""
+
+
+def kernel_units(plan: KernelPlan, entries: float) -> dict[str, float]:
+    """What `entries` of a kernel take: a step is one layer at one (pair of) position(s) of one entry."""
+    kernel, side = plan.kernel, plan.images.side
+    if kernel["name"] == "ntk":
+        return {"dense_gflop": 2e-9 * entries * COLOURS * side**2}
+    pooling = kernel.get("pooling", "gap")
+    steps = entries * (kernel["depth"] - 1) * side ** (4 if pooling == "gap" else 2)
+    return {f"cntk_{pooling}_gstep": steps / 1e9}
+
+
+def matrices_gib(train: int, test: int) -> float:
+    """Half of the symmetric matrix and all of the other, in float32 on disk."""
+    return (train * train / 2 + train * test) * FLOAT32 / GIB
+
+
+def tile_work(plan: GramPlan) -> Work:
+    """One tile, one job: the kernel's answer and what is kept of it, the images of both sides."""
+    side = min(plan.tile, plan.plan.images.train)
+    images = 2 * side * plan.plan.images.side**2 * COLOURS * FLOAT32
+    values = side * side * (FLOAT64 + 2 * FLOAT32)
+    return Work(kernel_units(plan.plan, side * side), (images + values) / GIB, side * side * FLOAT32 / GIB)
+
+
+def tiled_work(plan: GramPlan) -> Work:
+    """All tiles of both matrices together."""
+    return Work(kernel_units(plan.plan, plan.plan.entries))
+
+
+def certificate_work(plan: GramPlan, matrix: str) -> Work:
+    """Every tile is read; a symmetric matrix has its eigenvalues computed, all of them or the two ends by Lanczos."""
+    rows, columns = plan.plan.shape(matrix)
+    tiles_gib = 2 * plan.tile**2 * FLOAT64 / GIB
+    if matrix != TRAIN:
+        return Work({}, tiles_gib)
+    if rows <= DENSE_ROWS:
+        return Work({"eigenvalue_gflop": 4 / 3 * rows**3 / 1e9}, tiles_gib + 3 * rows * rows * FLOAT64 / GIB)
+    entries = rows * columns / 2
+    vectors_gib = LANCZOS_STEPS * rows * FLOAT64 / GIB
+    # a product of the matrix with a vector a step, at each end; with room for the system to keep the tiles in memory
+    gflop = 1e-9 * 2 * LANCZOS_STEPS * FLOPS_OF_READING * entries
+    return Work({"dense_gflop": gflop}, tiles_gib + vectors_gib + entries * FLOAT32 / GIB)

@@ -1,0 +1,107 @@
+"""Every planned Gram matrix of a scale.
+
+A plan comes from config/grams.yaml (a matrix anybody wants, target `gram_NAME`), or from an artifact whose catalogue
+entry names `gram_tiles` for a scale; then the study's `gram_plans` make it of the artifact's settings. This module
+stays light, Snakemake reads it at every start: no torch, no kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tangentbench.config import SCALES, load_checked
+from tangentbench.datasets.choice import ImageChoice
+from tangentbench.errors import InvalidConfig, TangentbenchError, UnknownName
+from tangentbench.gram.plans import GramPlan, KernelPlan
+from tangentbench.paths import Paths
+from tangentbench.studies.registry import on_settings, plan_function
+from tangentbench.suite.catalogue import Artifact, slug
+
+
+def part_plans(artifact: Artifact, scale: str, part: str) -> list[GramPlan]:
+    """The matrices that one part takes as inputs; none where the scale cuts no tiles."""
+    tiles = artifact.gram_tiles_at(scale)
+    if not tiles:
+        return []
+    plans = on_settings(plan_function(artifact.study, artifact.name), artifact, artifact.parts_at(scale)[part])
+    (dataset,) = artifact.datasets_at(scale)
+    return [
+        GramPlan(artifact.name, dataset, tiles[plan.group], artifact.threads, plan)
+        for plan in plans
+        if plan.group in tiles
+    ]
+
+
+def artifact_plans(artifact: Artifact, scale: str) -> list[GramPlan]:
+    """Every matrix of an artifact at a scale that is computed tile by tile."""
+    if not artifact.working or not artifact.gram_tiles_at(scale):
+        return []
+    return [plan for part in artifact.parts_at(scale) for plan in part_plans(artifact, scale, part)]
+
+
+def load_grams(paths: Paths) -> dict[str, dict[str, GramPlan]]:
+    """The matrices of config/grams.yaml: plans by name and scale."""
+    raw = load_checked(paths.grams, paths.schemas / "grams.schema.json")
+    return {
+        name: {scale: declared_plan(paths, name, entry, scale) for scale in SCALES}
+        for name, entry in raw["grams"].items()
+    }
+
+
+def declared_plan(paths: Paths, name: str, entry: Mapping[str, Any], scale: str) -> GramPlan:
+    """`entry` with what its scale says on top; `kernel` and `images` are merged key by key."""
+    at_scale = entry["scales"][scale]
+    merged = {key: {**entry.get(key, {}), **at_scale.get(key, {})} for key in ("kernel", "images")}
+    alone = {key: at_scale.get(key, entry.get(key)) for key in ("dataset", "tile", "threads")}
+    where = f"grams.{name}"
+    for key in ("dataset", "tile"):
+        if alone[key] is None:
+            raise InvalidConfig(paths.grams, where, f"'{key}' is missing for scale {scale}")
+    try:
+        images = ImageChoice(**merged["images"])
+    except TypeError as error:
+        raise InvalidConfig(paths.grams, f"{where}.images", f"{error} at scale {scale}") from None
+    except TangentbenchError as error:
+        raise InvalidConfig(paths.grams, f"{where}.images", str(error)) from None
+    plan = KernelPlan(slug(merged["kernel"]["name"]), name, images, merged["kernel"])
+    return GramPlan(name, str(alone["dataset"]), int(alone["tile"]), int(alone["threads"] or 1), plan)
+
+
+@dataclass(frozen=True)
+class Grams:
+    """Every planned matrix of one scale, by owner and name."""
+
+    plans: Mapping[str, Mapping[str, GramPlan]]
+
+    @classmethod
+    def at(cls, paths: Paths, artifacts: Sequence[Artifact], scale: str) -> Grams:
+        plans = {name: {one[scale].name: one[scale]} for name, one in load_grams(paths).items()}
+        for artifact in artifacts:
+            if found := artifact_plans(artifact, scale):
+                if artifact.name in plans:
+                    raise InvalidConfig(paths.grams, f"grams.{artifact.name}", "an artifact has this name")
+                plans[artifact.name] = {plan.name: plan for plan in found}
+        return cls(plans)
+
+    def of(self, owner: str) -> Mapping[str, GramPlan]:
+        if owner not in self.plans:
+            raise UnknownName("Gram matrix", owner, self.plans, "config/grams.yaml holds them")
+        return self.plans[owner]
+
+    def plan(self, owner: str, name: str) -> GramPlan:
+        plans = self.of(owner)
+        if name not in plans:
+            raise UnknownName(f"matrix of {owner}", name, plans)
+        return plans[name]
+
+    def with_inputs(self, inputs: str) -> GramPlan:
+        """Any plan that needs these images."""
+        for plans in self.plans.values():
+            for plan in plans.values():
+                if plan.inputs == inputs:
+                    return plan
+        raise UnknownName(
+            "choice of images", inputs, [one.inputs for plans in self.plans.values() for one in plans.values()]
+        )

@@ -1,0 +1,118 @@
+"""Gradient descent of a batch of runs, measured at given steps, that goes on where a killed job left it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tangentbench.errors import Diverged
+from tangentbench.networks.stack import on_device
+from tangentbench.training.checkpoint_file import load_arrays, save_arrays
+
+CHECKPOINT_SECONDS = 60.0
+
+
+class Descending(Protocol):
+    """A batch of R runs that train together."""
+
+    def descend(self, step_sizes: Tensor, /) -> Tensor:
+        """Take one step; return the errors before it, shape (R, n)."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The arrays that training changes, on the CPU."""
+
+    def load_state(self, state: dict[str, np.ndarray], /) -> None: ...
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file with the state of a training; `key` says of which, and a file with another key is ignored."""
+
+    path: Path
+    key: str
+    every_seconds: float = CHECKPOINT_SECONDS
+
+    def save(self, step: int, measured: np.ndarray, state: dict[str, np.ndarray]) -> None:
+        fields = {f"state_{name}": values for name, values in state.items()}
+        save_arrays(self.path, self.key, {"step": np.array(step), "measured": measured, **fields})
+
+    def load(self) -> tuple[int, np.ndarray, dict[str, np.ndarray]] | None:
+        """Step, measured values and state; None where there is no whole file of this training."""
+        found = load_arrays(self.path, self.key)
+        if found is None:
+            return None
+        step, measured = int(found.pop("step")), found.pop("measured")
+        return step, measured, {name.removeprefix("state_"): values for name, values in found.items()}
+
+
+def log_spaced_steps(last: int, count: int) -> list[int]:
+    """At most `count` whole numbers from 0 to `last`, denser at the beginning, both ends among them."""
+    return sorted({0, *np.unique(np.geomspace(1, last, count - 1).round().astype(int)).tolist()})
+
+
+def descend(
+    nets: Descending,
+    step_sizes: Tensor,
+    record_at: Sequence[int],
+    *,
+    label: str,
+    stop_below: float = 0.0,
+    checkpoint: Checkpoint | None = None,
+    on_step: Callable[[int], None] = lambda step: None,
+) -> np.ndarray:
+    """Squared errors ||e_t||^2 of every run at the steps `record_at` (ascending), shape (len(record_at), R).
+
+    `record_at` begins with 0. Training ends with the last of these steps, or at the first of them where the squared
+    error of every run is at most `stop_below` times that at step 0; what was not reached is NaN. `on_step` is told how
+    many steps are done, also those found in the checkpoint. Raises Diverged, naming `label`, where an error is no
+    longer a number. Steps are taken on the process's device (device.py), and `nets` come back to the CPU.
+    """
+    with on_device(nets) as place:
+        return take_steps(nets, step_sizes.to(place), record_at, label, stop_below, checkpoint, on_step)
+
+
+def take_steps(
+    nets: Descending,
+    step_sizes: Tensor,
+    record_at: Sequence[int],
+    label: str,
+    stop_below: float,
+    checkpoint: Checkpoint | None,
+    on_step: Callable[[int], None],
+) -> np.ndarray:
+    """What `descend` does, with networks and step sizes on one device."""
+    slots = {step: slot for slot, step in enumerate(record_at)}
+    last = record_at[-1]
+    start, measured = 0, np.full((len(record_at), len(step_sizes)), np.nan)
+    if checkpoint and (found := checkpoint.load()):
+        start, measured, state = found
+        nets.load_state(state)
+    saved = time.monotonic()
+    on_step(start)
+    for step in range(start, last + 1):
+        errors = nets.descend(step_sizes)
+        squared = errors.square().sum(dim=1, dtype=torch.float64).cpu().numpy()
+        if not np.isfinite(squared).all():
+            runs = ", ".join(str(run) for run in np.flatnonzero(~np.isfinite(squared)))
+            raise Diverged("the training error", step, f"{label} (run {runs} of the batch)")
+        if step in slots:
+            measured[slots[step]] = squared
+            if (squared <= stop_below * measured[0]).all():
+                last = step
+        on_step(step + 1)
+        if checkpoint and step < last and time.monotonic() - saved >= checkpoint.every_seconds:
+            checkpoint.save(step + 1, measured, nets.state())
+            saved = time.monotonic()
+        if step == last:
+            break
+    if checkpoint:
+        # a finished training leaves only its measurements, and no step to take
+        checkpoint.save(record_at[-1] + 1, measured, {})
+    return measured

@@ -1,0 +1,149 @@
+"""Full-batch training in stages, for instance Adam first and gradient descent after it, that survives a kill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from tangentbench.errors import Diverged, UnknownName
+from tangentbench.networks.stack import on_device
+from tangentbench.training.progress_file import ProgressFile
+
+CHECK_EVERY = 200
+"""Steps between looks at the clock and at whether the losses are still numbers."""
+
+
+class Family(Protocol):
+    """Networks that train together, each with a loss of its own."""
+
+    @property
+    def parameters(self) -> list[Tensor]: ...
+
+    def backward(self) -> Tensor:
+        """Put the gradients into the parameters; the costs before the step, (M,)."""
+
+    def penalties(self) -> Tensor:
+        """What is added to the costs to make the loss, (M,)."""
+
+    def describe(self, place: int, /) -> str:
+        """The network at `place`, for an error."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`steps` full-batch steps of `optimiser` (adam or descent) of size `step`."""
+
+    optimiser: str
+    step: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.optimiser not in OPTIMISERS:
+            raise UnknownName("full-batch optimiser", self.optimiser, OPTIMISERS)
+
+
+OPTIMISERS: dict[str, Callable[[list[Tensor], float], torch.optim.Optimizer]] = {
+    "adam": lambda parameters, step: torch.optim.Adam(parameters, lr=step, fused=True),
+    "descent": lambda parameters, step: torch.optim.SGD(parameters, lr=step, fused=True),
+}
+
+
+def train_in_stages(
+    nets: Family, stages: Sequence[Stage], *, label: str, records: int = 50, progress: ProgressFile | None = None
+) -> pd.DataFrame:
+    """Train `nets` through the stages; the penalised loss of each member at about `records` steps and at the end.
+
+    Rows: `place` of the member, `step` counted through all stages, `loss`. Raises Diverged, naming `label` and member.
+    It runs on the process's device (device.py) and leaves `nets` on the CPU.
+    """
+    with on_device(nets):
+        session = Session(nets, stages, label, records)
+        if progress is not None:
+            session.resume(progress)
+        finish(session, progress)
+    return pd.DataFrame(session.history)
+
+
+def finish(session: Session, progress: ProgressFile | None) -> None:
+    """All steps that are left, and the losses after them."""
+    saved = time.monotonic()
+    with tqdm(total=session.total, initial=session.step, desc=session.label, unit="step", disable=None) as bar:
+        while session.step < session.total:
+            session.advance()
+            bar.update()
+            if progress and session.step % CHECK_EVERY == 0 and time.monotonic() - saved >= progress.every_seconds:
+                session.store(progress)
+                saved = time.monotonic()
+    if not session.finished:
+        session.record(session.nets.backward())
+        if progress is not None:
+            session.store(progress)
+
+
+class Session:
+    """A training under way."""
+
+    def __init__(self, nets: Family, stages: Sequence[Stage], label: str, records: int) -> None:
+        self.nets, self.stages, self.label = nets, [stage for stage in stages if stage.steps], label
+        self.total = sum(stage.steps for stage in self.stages)
+        self.every = max(self.total // records, 1)
+        self.step, self.stage = 0, 0
+        self.history: list[dict[str, Any]] = []
+        self.optimiser = self.new_optimiser()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the losses after the last step are recorded."""
+        return bool(self.history) and self.history[-1]["step"] == self.total
+
+    def new_optimiser(self) -> torch.optim.Optimizer:
+        stage = self.stages[self.stage]
+        return OPTIMISERS[stage.optimiser](self.nets.parameters, stage.step)
+
+    def advance(self) -> None:
+        if self.step == sum(stage.steps for stage in self.stages[: self.stage + 1]):
+            self.stage += 1
+            self.optimiser = self.new_optimiser()
+        costs = self.nets.backward()
+        if self.step % self.every == 0:
+            self.record(costs)
+        self.optimiser.step()
+        self.step += 1
+
+    def record(self, costs: Tensor) -> None:
+        losses = (costs + self.nets.penalties()).cpu()
+        for place, loss in enumerate(losses.tolist()):
+            if not torch.isfinite(losses[place]):
+                setting = f"{self.label}, {self.nets.describe(place)}, {self.stages[self.stage]}"
+                raise Diverged("the training loss", self.step, setting)
+            self.history.append({"place": place, "step": self.step, "loss": loss})
+
+    def store(self, file: ProgressFile) -> None:
+        tensors = {f"weights_{number}": values for number, values in enumerate(self.nets.parameters)}
+        for number, parameter in enumerate(self.nets.parameters):
+            for name, values in self.optimiser.state.get(parameter, {}).items():
+                if isinstance(values, Tensor):
+                    tensors[f"{name}_{number}"] = values
+        file.save({"step": self.step, "stage": self.stage, "history": self.history}, tensors)
+
+    def resume(self, file: ProgressFile) -> None:
+        found = file.load()
+        if found is None:
+            return
+        facts, tensors = found
+        self.step, self.stage, self.history = facts["step"], facts["stage"], facts["history"]
+        self.optimiser = self.new_optimiser()
+        for number, parameter in enumerate(self.nets.parameters):
+            end = f"_{number}"
+            own = {name.removesuffix(end): values for name, values in tensors.items() if name.endswith(end)}
+            with torch.no_grad():
+                parameter.copy_(own.pop("weights"))
+            if own:
+                self.optimiser.state[parameter] = {name: values.to(parameter.device) for name, values in own.items()}

@@ -1,0 +1,213 @@
+"""Planned Gram matrices: plans from the configuration, tiles computed anywhere in any order, tables that take them."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_project import ROOT
+
+from tangentbench.config import SCALES
+from tangentbench.datasets import Dataset, load_dataset, save_dataset
+from tangentbench.datasets.choice import ImageChoice
+from tangentbench.errors import DataMissing, InvalidConfig, StoreMismatch, TangentbenchError, UnknownName
+from tangentbench.gram import Gram, read_certificate
+from tangentbench.gram import steps as gram_jobs
+from tangentbench.gram.by_settings import named_kernel
+from tangentbench.gram.grid import tile_key, tile_name
+from tangentbench.gram.plans import TEST, TRAIN, GramPlan, KernelPlan
+from tangentbench.kernels import cntk, ntk
+from tangentbench.paths import Paths
+from tangentbench.studies.cntk.measure.table1 import vanilla_kernel_on_all_images
+from tangentbench.studies.cntk.plans import vanilla_plans
+from tangentbench.studies.registry import Context, GramStore
+from tangentbench.suite.catalogue import load_catalogue
+from tangentbench.suite.gram_costs import kernel_units, tile_work
+from tangentbench.suite.gram_plans import Grams, load_grams
+
+HOUSE = Paths(ROOT)
+SETTINGS = {"name": "cntk", "depth": 3, "pooling": "flatten"}
+PLAN = GramPlan(
+    "mine", "noise", 8, 1, KernelPlan("cntk", "mine", ImageChoice(20, 10, 4, "standardised", "random"), SETTINGS)
+)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    """A checkout with nothing in it but a data set of noise."""
+    rng = np.random.default_rng(0)
+    sets = [(rng.random((count, 8, 8, 3), np.float32), np.arange(count) % 2) for count in (40, 10)]
+    dataset = Dataset("noise", *sets[0], *sets[1], classes=("even", "odd"))
+    save_dataset(dataset, Paths(tmp_path).dataset("noise"), Paths(tmp_path).dataset_provenance("noise"))
+    return Paths(tmp_path)
+
+
+def computed(paths: Paths, plan: GramPlan = PLAN, order: int | None = None) -> dict[str, Gram]:
+    gram_jobs.prepare_inputs(paths, plan, "quick", seed=0)
+    stores = {}
+    for matrix in plan.plan.matrices:
+        gram_jobs.create_store(paths, plan, matrix, "quick")
+        tiles = plan.tiles(matrix)
+        if order is not None:
+            random.Random(order).shuffle(tiles)
+        for tile in tiles:
+            gram_jobs.compute_tile(paths, plan, matrix, tile, "quick", threads=1)
+        stores[matrix] = Gram.open(paths.gram("quick", plan.owner, plan.name) / matrix)
+    return stores
+
+
+def test_tiles_are_named_by_the_plan_alone(paths: Paths) -> None:
+    for matrix, store in computed(paths).items():
+        assert PLAN.tiles(matrix) == [store.tile_path(key).stem for key in store.keys]
+        assert store.missing_tiles() == []
+    assert tile_key(tile_name((3, 12))) == (3, 12)
+
+
+def test_any_order_gives_the_same_bytes_and_the_right_matrix(paths: Paths, tmp_path: Path) -> None:
+    there = computed(paths)
+    images = {matrix: np.load(paths.gram_inputs("quick", PLAN.inputs, matrix)) for matrix in (TRAIN, TEST)}
+    np.testing.assert_array_equal(there[TRAIN].to_array(), cntk(images[TRAIN], depth=3, pooling="flatten"), strict=True)
+    np.testing.assert_array_equal(there[TEST].to_array(), cntk(images[TEST], images[TRAIN], depth=3, pooling="flatten"))
+    before = {file: file.read_bytes() for file in tmp_path.rglob("tiles/*.npy")}
+    for file in before:
+        file.unlink()
+    computed(paths, order=1)
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("tiles/*.npy")}
+
+
+def test_the_certificate_checks_every_tile_and_mends_the_damaged_one(paths: Paths) -> None:
+    store = computed(paths)[TRAIN]
+    victim = store.tile_path((1, 0))
+    right = victim.read_bytes()
+    others = {key: store.tile_path(key).stat().st_mtime_ns for key in store.keys if key != (1, 0)}
+    victim.write_bytes(right[:200] + bytes([right[200] ^ 1]) + right[201:])
+    with pytest.warns(UserWarning, match="00001-00000.npy.*recomputed"):
+        gram_jobs.seal(paths, PLAN, TRAIN, "quick", threads=1)
+    assert victim.read_bytes() == right
+    assert others == {key: store.tile_path(key).stat().st_mtime_ns for key in others}
+    certificate = read_certificate(store)
+    assert certificate is not None
+    assert certificate["second_backend"]["relative_to_largest_entry"] < 1e-5
+    assert certificate["spectrum"]["smallest_eigenvalue"] > 0
+
+
+def test_a_tile_reads_and_checks_only_the_images_it_needs(paths: Paths) -> None:
+    gram_jobs.prepare_inputs(paths, PLAN, "quick", seed=0)
+    gram_jobs.create_store(paths, PLAN, TRAIN, "quick")
+    file = paths.gram_inputs("quick", PLAN.inputs, TRAIN)
+    images = np.load(file)
+    images[-1] += 1
+    np.save(file, images)
+    gram_jobs.compute_tile(paths, PLAN, TRAIN, "00001-00000", "quick", threads=1)
+    with pytest.raises(StoreMismatch, match="input 16 to 19"):
+        gram_jobs.compute_tile(paths, PLAN, TRAIN, "00002-00000", "quick", threads=1)
+    with pytest.raises(StoreMismatch, match="input 16 to 19"):
+        gram_jobs.seal(paths, PLAN, TRAIN, "quick", threads=1)
+
+
+def test_missing_images_and_wrong_settings_are_said_at_once(paths: Paths) -> None:
+    with pytest.raises(DataMissing, match="ask Snakemake"):
+        gram_jobs.create_store(paths, PLAN, TRAIN, "quick")
+    gram_jobs.prepare_inputs(paths, PLAN, "quick", seed=0)
+    for settings, message in (
+        ({"name": "cntk", "depht": 3}, "no setting depht"),
+        ({"name": "ckn"}, "did you mean cntk"),
+        ({"name": "cntk", "threads": 3}, "no setting threads"),
+    ):
+        wrong = replace(PLAN, plan=replace(PLAN.plan, kernel=settings))
+        with pytest.raises(TangentbenchError, match=message):
+            gram_jobs.create_store(paths, wrong, TRAIN, "quick")
+
+
+def test_without_test_images_there_is_one_matrix(paths: Paths) -> None:
+    alone = replace(PLAN, plan=replace(PLAN.plan, images=replace(PLAN.plan.images, test=0)))
+    assert list(computed(paths, alone)) == [TRAIN]
+
+
+def test_a_fully_connected_kernel_sees_vectors() -> None:
+    images = np.random.default_rng(0).normal(size=(4, 2, 2, 3))
+    values = named_kernel({"name": "ntk", "depth": 3})(images, None)
+    np.testing.assert_allclose(values, ntk(images.reshape(4, -1), depth=3))
+
+
+def test_a_table_takes_the_workflows_matrices(paths: Paths) -> None:
+    """The table from tiles that other jobs computed is the one a single job computes, also after a tile was damaged."""
+    settings = {
+        "depths": [3, 4],
+        "filter_size": 3,
+        "vanilla_trains_first_and_last": True,
+        "image_side": 4,
+        "pixels": "standardised",
+        "subset": "balanced",
+        "train_images": 20,
+        "test_images": 10,
+    }
+    datasets = {"noise": load_dataset(paths.dataset("noise"))}
+    plans = [GramPlan("mine", "noise", 7, 1, plan) for plan in vanilla_plans(**settings)]
+    for plan in plans:
+        for matrix, store in computed(paths, plan, order=2).items():
+            if matrix == TEST:
+                store.tile_path((0, 1)).write_bytes(b"not a tile")
+    grams = {plan.name: GramStore(paths.gram("quick", "mine", plan.name), plan.tile) for plan in plans}
+    fit = {"label_offset": -0.1, "ridge": 0.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tiled = vanilla_kernel_on_all_images(Context(0, datasets, grams=grams), **settings, **fit)
+    alone = vanilla_kernel_on_all_images(Context(0, datasets), **settings, **fit)
+    # the residual of the solution is rounding, which depends on the cuts
+    pd.testing.assert_frame_equal(*(table.drop(columns="residual") for table in (tiled, alone)), check_exact=True)
+    assert all(any(store.folder.rglob("tiles/*.npy")) for store in grams.values())
+
+
+def test_every_planned_matrix_of_the_house_can_be_priced_and_has_a_name_of_its_own() -> None:
+    artifacts = load_catalogue(HOUSE).working
+    for scale in SCALES:
+        for owner, plans in Grams.at(HOUSE, artifacts, scale).plans.items():
+            for name, plan in plans.items():
+                assert (plan.owner, plan.name) == (owner, name)
+                named_kernel(plan.plan.kernel)
+                assert all(amount > 0 for amount in tile_work(plan).units.values())
+                assert kernel_units(plan.plan, 4.0) == {
+                    unit: pytest.approx(4 * amount) for unit, amount in kernel_units(plan.plan, 1.0).items()
+                }
+
+
+def test_vanilla_full_takes_its_matrices_tile_by_tile() -> None:
+    plans = Grams.at(HOUSE, load_catalogue(HOUSE).working, "cpu").of("cntk_vanilla_full")
+    assert [len(plan.tiles(TRAIN)) + len(plan.tiles(TEST)) for plan in plans.values()] == [450] * 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("pixels: standardised|pixels: grey", "unknown way to prepare pixels 'grey'"),
+        ("tile: 1000 #|tile: 0 #", "less than the minimum"),
+        ("name: cntk|name: cnn", "'cnn' is not one of"),
+        ("tile: 128|threads: 2", "'tile' is missing for scale cpu"),
+        ("train: 100, test: 50|test: 50", "missing 1 required positional argument: 'train'"),
+    ],
+)
+def test_a_bad_declaration_is_named(tmp_path: Path, change: str, message: str) -> None:
+    old, new = change.split("|")
+    text = HOUSE.grams.read_text("utf-8")
+    assert old in text
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/schemas").symlink_to(HOUSE.schemas)
+    Paths(tmp_path).grams.write_text(text.replace(old, new, 1))
+    with pytest.raises(InvalidConfig, match=message):
+        load_grams(Paths(tmp_path))
+
+
+def test_an_unknown_matrix_is_named() -> None:
+    grams = Grams.at(HOUSE, [], "quick")
+    with pytest.raises(UnknownName, match="did you mean vanilla"):
+        grams.of("vanila")
+    with pytest.raises(UnknownName, match="matrix of vanilla"):
+        grams.plan("vanilla", "nothing")
+    with pytest.raises(UnknownName, match="choice of images"):
+        grams.with_inputs("nothing")
