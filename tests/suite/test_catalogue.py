@@ -369,3 +369,43 @@ def test_only_working_artifacts_are_handed_out_to_be_built(paths: Paths) -> None
     assert catalogue.studies["demo"].working == catalogue.working
     with pytest.raises(NotWorkingYet, match="demo_fig2 is planned"):
         catalogue.working_artifact("demo_fig2")
+
+
+PRINTED = [{"label": "the loss", "value": 97.1, "measure": {"reduce": "mean"}}]
+
+
+def with_claim(claim: dict[str, Any]) -> Change:
+    def change(raw: dict[str, Any]) -> None:
+        first(raw)["paper_values"] = PRINTED
+        first(raw)["claims"] = [{"name": "demo_small", "scale": "quick", **claim}]
+
+    return change
+
+
+def test_a_claim_near_a_printed_value_is_made_from_it(paths: Paths) -> None:
+    statement = "Within {within} of the printed {printed:.2f}: {low} to {high}."
+    change = with_claim({"statement": statement, "near": {"printed": "the loss", "within": 0.5}})
+    (claim,) = loaded(paths, change).artifact("demo_fig1").claims
+    assert (claim.compare, claim.expected, claim.tolerance) == ("equal", 97.1, 0.5)
+    assert claim.measure == {"reduce": "mean"}
+    assert claim.statement == "Within 0.5 of the printed 97.10: 96.6 to 97.6."
+
+
+def test_a_bound_can_be_a_printed_value(paths: Paths) -> None:
+    change = with_claim(
+        {"statement": "At most {printed}.", "compare": "at_most", "expected": {"printed": "the loss"}, "tolerance": 1}
+    )
+    (claim,) = loaded(paths, change).artifact("demo_fig1").claims
+    assert (claim.compare, claim.expected, claim.tolerance) == ("at_most", 97.1, 1)
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        ({"statement": "It is.", "near": {"printed": "the gain", "within": 1}}, "labelled 'the gain'.*'the loss'"),
+        ({"statement": "It is {value}.", "near": {"printed": "the loss", "within": 1}}, "not 'value'"),
+    ],
+)
+def test_a_claim_about_a_number_that_is_not_printed_is_named(paths: Paths, claim: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"demo_small.*{words}"):
+        loaded(paths, with_claim(claim))

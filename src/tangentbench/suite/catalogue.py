@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -249,9 +249,11 @@ def make_artifact(file: Path, study: str, name: str, entry: Mapping[str, Any]) -
         uses=tuple(entry.pop("uses", ())),
         split=tuple(entry.pop("split", ())),
         paper_values=tuple(PaperValue(**value) for value in entry.pop("paper_values", ())),
-        claims=tuple(make_claim(name, claim) for claim in entry.pop("claims", ())),
-        **entry,
+        claims=(),
+        **{key: value for key, value in entry.items() if key != "claims"},
     )
+    claims = tuple(make_claim(file, artifact, claim) for claim in entry.get("claims", ()))
+    artifact = replace(artifact, claims=claims)
     for claim in artifact.claims:
         if artifact.working and claim.measure is None:
             raise InvalidConfig(
@@ -265,10 +267,46 @@ def make_artifact(file: Path, study: str, name: str, entry: Mapping[str, Any]) -
     return artifact
 
 
-def make_claim(artifact: str, claim: Mapping[str, Any]) -> Claim:
+def make_claim(file: Path, artifact: Artifact, entry: Mapping[str, Any]) -> Claim:
+    claim = _near(file, artifact, entry)
     expected = claim.get("expected")
     low_high = (float(expected[0]), float(expected[1])) if isinstance(expected, list) else expected
-    return Claim(artifact=artifact, **{**claim, "expected": low_high})
+    return Claim(artifact=artifact.name, **{**claim, "expected": low_high})
+
+
+def _near(file: Path, artifact: Artifact, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A claim about a number the paper prints, with that number filled in from the artifact's `paper_values`.
+
+    `near: {printed: LABEL, within: 0.5}` claims that ours is equal to the printed value labelled LABEL within 0.5.
+    `expected: {printed: LABEL}` takes the bound of another comparison (`at_least`, `at_most`) from it. The measure is
+    the printed value's own unless the claim gives one. The statement may name `{printed}`, `{within}`, `{low}` and
+    `{high}`, each with a format such as `{printed:.2f}`.
+    """
+    claim = dict(entry)
+    if "near" in claim:
+        near = claim.pop("near")
+        label = near["printed"]
+        claim |= {"compare": "equal", "tolerance": near["within"]}
+    elif isinstance(claim.get("expected"), dict):
+        label = claim["expected"]["printed"]
+    else:
+        return claim
+    where = f"artifacts.{artifact.name}.claims.{claim['name']}"
+    printed = next((value for value in artifact.paper_values if value.label == label), None)
+    if printed is None:
+        known = ", ".join(repr(value.label) for value in artifact.paper_values)
+        raise InvalidConfig(file, where, f"no entry of paper_values is labelled '{label}' (there are: {known})")
+    claim["expected"] = printed.value
+    claim.setdefault("measure", printed.measure)
+    within = claim.get("tolerance", 0.0)
+    # Twelve digits: 97.1 - 0.5 is written 96.6, not 96.60000000000001.
+    low, high = (float(f"{bound:.12g}") for bound in (printed.value - within, printed.value + within))
+    try:
+        claim["statement"] = claim["statement"].format(printed=printed.value, within=within, low=low, high=high)
+    except (KeyError, IndexError, ValueError) as error:
+        reason = f"its statement can name {{printed}}, {{within}}, {{low}} and {{high}} in braces, not {error}"
+        raise InvalidConfig(file, where, reason) from None
+    return claim
 
 
 def check_references(catalogue: Catalogue, paths: Paths) -> None:
