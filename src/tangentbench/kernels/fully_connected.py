@@ -9,9 +9,8 @@ import numpy as np
 
 from tangentbench.errors import UnknownName
 from tangentbench.kernels.architecture import InvalidKernelInput, Kind, is_integer
-
-# (k, variances of the rows, variances of the columns) -> E[f(a) f(b)], E[f'(a) f'(b)]
-Dual = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+from tangentbench.theory.activations import activation as named_activation
+from tangentbench.theory.gaussian_pairs import CLOSED_FORMS, Dual, cosines, leaky_relu_dual
 
 QUADRATURE_NODES = 128
 CHUNK_ELEMENTS = 1 << 22
@@ -107,56 +106,13 @@ def dual_of(activation: Any) -> Dual:
     return quadrature_dual(function, getattr(activation, "derivative", None))
 
 
-def named_activation(name: str) -> Any:
-    try:
-        from tangentbench.theory.activations import activation
-    except ImportError:
-        raise UnknownName("activation", name, [*CLOSED_FORMS, "leaky_relu:SLOPE"]) from None
-    return activation(name)
-
-
-def cosines(sigma: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Correlations, 1 where rounding went past it, 0 where a variance is 0; and the roots' products."""
-    roots = np.sqrt(rows)[:, None] * np.sqrt(columns)[None, :]
-    cosine = np.divide(sigma, roots, out=np.zeros_like(sigma), where=roots > 0)
-    nearly = 1 - np.abs(cosine) < 8 * np.finfo(np.float64).eps
-    return np.where(nearly, np.sign(cosine), cosine), roots
-
-
-def leaky_relu_dual(slope: float) -> Dual:
-    """max(x, 0) + slope min(x, 0): a mixture of the arc-cosine kernels at angle theta and at pi - theta."""
-
-    def dual(sigma: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        cosine, roots = cosines(sigma, rows, columns)
-        angle = np.arccos(cosine)
-        sine = np.sqrt((1 - cosine) * (1 + cosine))
-        bend = (1 - slope) ** 2 / (2 * np.pi)
-        k1 = slope * sigma + bend * roots * (cosine * (np.pi - angle) + sine)
-        return k1, slope + bend * (np.pi - angle)
-
-    return dual
-
-
-def erf_dual(sigma: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    product = (1 + 2 * rows)[:, None] * (1 + 2 * columns)[None, :]
-    ratio = np.clip(2 * sigma / np.sqrt(product), -1, 1)
-    return 2 / np.pi * np.arcsin(ratio), 4 / np.pi / np.sqrt(product - 4 * sigma**2)
-
-
-def identity_dual(sigma: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return sigma, np.ones_like(sigma)
-
-
-CLOSED_FORMS: dict[str, Dual] = {"relu": leaky_relu_dual(0.0), "erf": erf_dual, "identity": identity_dual}
-
-
 def quadrature_dual(
     function: Callable[[np.ndarray], np.ndarray], derivative: Callable[[np.ndarray], np.ndarray] | None = None
 ) -> Dual:
     """Gauss-Hermite in both variables: a = sqrt(v) y, b = sqrt(v') (rho y + sqrt(1 - rho^2) z).
 
     Exact to rounding for smooth activations; a kink costs accuracy (about 1e-3), so piecewise linear ones should have
-    their closed form above.
+    their closed form in theory/gaussian_pairs.py.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(QUADRATURE_NODES)
     weights = weights / weights.sum()
