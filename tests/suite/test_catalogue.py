@@ -308,6 +308,16 @@ def test_the_settings_of_a_scale_lie_on_top_of_the_common_ones(paths: Paths) -> 
     assert (artifact.note_at("quick"), artifact.note_at("cpu")) == ("Few runs.", "")
 
 
+def test_a_scale_changes_single_settings_of_a_group(paths: Paths) -> None:
+    def group(raw: dict[str, Any]) -> None:
+        first(raw)["settings"]["images"] = {"train": 100, "shape": {"side": 32, "channels": 3}}
+        first(raw)["scales"]["quick"]["settings"]["images"] = {"shape": {"side": 8}}
+
+    artifact = loaded(paths, group).artifact("demo_fig1")
+    assert artifact.settings_at("quick")["images"] == {"train": 100, "shape": {"side": 8, "channels": 3}}
+    assert artifact.settings_at("paper")["images"] == {"train": 100, "shape": {"side": 32, "channels": 3}}
+
+
 def test_parts_are_all_choices_of_the_split_settings(paths: Paths) -> None:
     artifact = loaded(paths).artifact("demo_fig1")
     parts = artifact.parts_at("cpu")

@@ -74,8 +74,8 @@ class Artifact:
         return self.status == "working"
 
     def settings_at(self, scale: str) -> dict[str, Any]:
-        """The settings common to all scales with those of `scale` on top."""
-        return {**self.settings, **self.scales[scale].get("settings", {})}
+        """The settings common to all scales with those of `scale` on top; groups are merged key by key."""
+        return _overlaid(self.settings, self.scales[scale].get("settings", {}))
 
     def datasets_at(self, scale: str) -> tuple[str, ...]:
         return tuple(self.scales[scale].get("datasets", self.datasets))
@@ -114,6 +114,16 @@ class Artifact:
             }
             for choices in itertools.product(*axes)
         }
+
+
+def _overlaid(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(settings)
+    for key, value in changes.items():
+        below = settings.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            value = _overlaid(below, value)
+        merged[key] = value
+    return merged
 
 
 def slug(value: Any) -> str:
