@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+import msgspec.inspect
 
 from tangentbench.errors import InvalidConfig, TangentbenchError
 from tangentbench.studies.modules import import_if_there
@@ -29,9 +30,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+
 S = TypeVar("S", bound=Settings)
 _RECORDS: dict[str, type[Settings]] = {}
-_PLACE = re.compile(r"^(?P<reason>.*) - at `\$\.?(?P<key>.*)`$", re.DOTALL)
+_PLACE = re.compile(r"^(?P<reason>.*?) - at (?:`key` in )?`\$\.?(?P<key>.*)`$", re.DOTALL)
+
+
+class WrongSetting(ValueError):
+    """For a record's `__post_init__`: the setting `key` cannot have its value next to the others, and why."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(reason)
+        self.key = key
 
 
 def settings_of(*artifacts: str) -> Callable[[type[S]], type[S]]:
@@ -65,17 +77,46 @@ def settings_record(study: str, artifact: str) -> type[Settings]:
 def read_settings(record: type[S], raw: Mapping[str, Any], file: Path | str, key: str) -> S:
     """`raw`, the settings under `key` of `file`, as the record; InvalidConfig says what does not fit."""
     try:
-        return msgspec.convert(raw, record)
+        return msgspec.convert(raw, record, dec_hook=_parsed)
     except msgspec.ValidationError as error:
         found = _PLACE.match(str(error))
         reason, inner = (found["reason"], found["key"]) if found else (str(error), "")
-        raise InvalidConfig(file, f"{key}.{inner}" if inner else key, _plain(reason, record)) from None
+        plain = _plain(reason, _type_at(record, inner))
+        if isinstance(error.__cause__, WrongSetting):
+            inner = ".".join(piece for piece in (inner, error.__cause__.key) if piece)
+        raise InvalidConfig(file, f"{key}.{inner}" if inner else key, plain) from None
 
 
-def _plain(reason: str, record: type[Settings]) -> str:
+def _parsed(wanted: type[Any], value: Any) -> Any:
+    """A type of a study's own is made by its `parse`, from what the YAML has; a ValueError says what does not fit."""
+    return wanted.parse(value)
+
+
+def _type_at(record: type[Settings], key: str) -> msgspec.inspect.Type:
+    """The type that the record wants at a key like `train_images[...]`; for a mapping's own key, the mapping."""
+    found = msgspec.inspect.type_info(record)
+    for name, item in re.findall(r"([^.\[\]]+)|\[([^\]]*)\]", key):
+        if name and isinstance(found, msgspec.inspect.StructType):
+            found = next(field.type for field in found.fields if field.encode_name == name)
+        elif isinstance(found, msgspec.inspect.DictType):
+            found = found.value_type
+        elif isinstance(found, msgspec.inspect.TupleType):
+            found = found.item_types[int(item)]
+        else:
+            found = getattr(found, "item_type", found)
+    return found
+
+
+def _plain(reason: str, wanted: msgspec.inspect.Type) -> str:
     """The reason in the words of the other configuration errors."""
     if unknown := re.search(r"unknown field `(.*)`", reason):
-        return f"unknown setting {unknown[1]} (allowed: {', '.join(sorted(record.__struct_fields__))})"
+        fields = wanted.fields if isinstance(wanted, msgspec.inspect.StructType) else ()
+        return f"unknown setting {unknown[1]} (allowed: {', '.join(sorted(field.name for field in fields))})"
     if missing := re.search(r"missing required field `(.*)`", reason):
         return f"missing setting {missing[1]}"
+    if other := re.search(r"Invalid enum value (.*)", reason):
+        choices = wanted.key_type if isinstance(wanted, msgspec.inspect.DictType) else wanted
+        kinds = choices.types if isinstance(choices, msgspec.inspect.UnionType) else (choices,)
+        values = [str(one) for kind in kinds if isinstance(kind, msgspec.inspect.LiteralType) for one in kind.values]
+        return f"{other[1]} is not known here (allowed: {', '.join(values)})"
     return reason[:1].lower() + reason[1:]
