@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "../simd.hpp"
+#include "simd/simd.hpp"
 
 namespace {
 

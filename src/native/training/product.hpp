@@ -1,7 +1,7 @@
 // Small matrix products whose every tile stays in registers until it is finished.
 #pragma once
 
-#include "../simd.hpp"
+#include "simd/simd.hpp"
 
 namespace {
 

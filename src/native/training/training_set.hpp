@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "../parallel.hpp"
+#include "simd/parallel.hpp"
 #include "network.hpp"
 
 namespace {

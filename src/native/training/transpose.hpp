@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "../simd.hpp"
+#include "simd/simd.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "../simd.hpp"
+#include "simd/simd.hpp"
 #include "plan.hpp"
 
 namespace {

@@ -37,7 +37,7 @@ class NativeCoreMissing(TangentbenchError):
 
 
 class Request(ctypes.Structure):
-    """The struct of the same name in src/native/cntk.cpp."""
+    """The struct of the same name in src/native/recursion/cntk.cpp."""
 
     _fields_ = [
         (name, ctypes.c_int)

@@ -1,4 +1,4 @@
-"""The C++ core for networks given as layers (src/native/layered.hpp): what it is asked, and its scale."""
+"""The C++ core for networks given as layers (src/native/recursion/layered.hpp): what it is asked, and its scale."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUPPORTED = (Convolution, Relu, AveragePool)
 
 
 class Request(ctypes.Structure):
-    """LayeredRequest in src/native/layered.cpp."""
+    """LayeredRequest in src/native/recursion/layered.cpp."""
 
     _fields_ = [
         (name, ctypes.c_int) for name in ("channels", "height", "width", "tangent", "global", "steps", "threads")
@@ -29,7 +29,7 @@ class Request(ctypes.Structure):
 
 
 class Step(ctypes.Structure):
-    """LayerStep in src/native/layered_core.hpp."""
+    """LayerStep in src/native/recursion/layered_core.hpp."""
 
     _fields_ = [(name, ctypes.c_int) for name in ("kind", "size", "exponent")]
 

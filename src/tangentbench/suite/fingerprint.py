@@ -24,8 +24,8 @@ PACKAGE = "tangentbench"
 PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
 NATIVE_FOLDER = PACKAGE_FOLDER.parent / "native"
 NATIVE_SOURCES = {
-    f"{PACKAGE}.kernels.native": ("*.[ch]pp",),
-    f"{PACKAGE}.training.compiled": ("training/*.[ch]pp", "simd.hpp", "parallel.hpp"),
+    f"{PACKAGE}.kernels.native": ("recursion/*.[ch]pp", "simd/*.hpp"),
+    f"{PACKAGE}.training.engines.native_mlp": ("training/*.[ch]pp", "simd/*.hpp"),
 }
 """The C++ sources behind each module that loads a compiled core."""
 MEMORY = PACKAGE_FOLDER / "__pycache__" / f"fingerprints-{sys.version_info.major}.{sys.version_info.minor}.json"

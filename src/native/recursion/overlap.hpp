@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core.hpp"
-#include "simd.hpp"
+#include "simd/simd.hpp"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include "box_sum.hpp"
 #include "layered_core.hpp"
 #include "overlap.hpp"
-#include "pipeline.hpp"
+#include "simd/pipeline.hpp"
 #include "relu_dual.hpp"
 
 namespace {

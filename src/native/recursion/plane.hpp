@@ -11,7 +11,7 @@
 
 #include "box_sum.hpp"
 #include "overlap.hpp"
-#include "pipeline.hpp"
+#include "simd/pipeline.hpp"
 #include "relu_dual.hpp"
 
 namespace {

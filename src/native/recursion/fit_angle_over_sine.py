@@ -3,7 +3,7 @@
 F(u) = 1 + u H(u) with H fitted, so that F(0) = 1 exactly. The weight makes the error of k0 smaller where u is small:
 there an error of k1 would add up over the layers.
 
-    python src/native/fit_angle_over_sine.py > src/native/angle_over_sine.hpp
+    python src/native/recursion/fit_angle_over_sine.py > src/native/recursion/angle_over_sine.hpp
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
 #include <new>
 #include <vector>
 
-#include "aligned.hpp"
+#include "simd/aligned.hpp"
 #include "core.hpp"
-#include "parallel.hpp"
+#include "simd/parallel.hpp"
 
 #if defined(_OPENMP)
 #include <omp.h>

@@ -6,9 +6,9 @@
 #include <new>
 #include <vector>
 
-#include "aligned.hpp"
+#include "simd/aligned.hpp"
 #include "layered_core.hpp"
-#include "parallel.hpp"
+#include "simd/parallel.hpp"
 
 extern "C" const char* tangentbench_instruction_set(int number);
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core.hpp"
-#include "peak.hpp"
+#include "simd/peak.hpp"
 #include "plane.hpp"
 #include "variances.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core.hpp"
-#include "simd.hpp"
+#include "simd/simd.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "angle_over_sine.hpp"
-#include "simd.hpp"
+#include "simd/simd.hpp"
 
 namespace {
 
