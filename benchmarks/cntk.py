@@ -31,7 +31,7 @@ import numpy as np  # noqa: E402
 
 from tangentbench.atomic import written_whole  # noqa: E402
 from tangentbench.kernels import cntk, native, oracle  # noqa: E402
-from tangentbench.kernels.architecture import Architecture  # noqa: E402
+from tangentbench.kernels.architecture import CntkSpec  # noqa: E402
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "cntk.md"
 SIDE, CHANNELS = 32, 3
@@ -94,7 +94,7 @@ def ours(
 
 def theirs(setting: Setting, repeats: int) -> tuple[Seconds, int]:
     """Seconds per entry of neural-tangents and the batch side it did best at by the wall clock."""
-    architecture = Architecture.checked(setting.depth, setting.pooling, "ntk", None, 3)
+    architecture = CntkSpec.checked(setting.depth, setting.pooling, "ntk", None, 3)
     kernel = jax.jit(oracle.kernel_function(architecture))
     measured = []
     for batch in setting.theirs:

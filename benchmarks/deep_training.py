@@ -21,7 +21,7 @@ from torch import nn
 from tangentbench.networks.initialisation import stream
 from tangentbench.networks.resnet_runs import DeepArchitecture, DeepNets, draw_runs, gains_together, pixel_major
 from tangentbench.training.batches import Examples, shuffled
-from tangentbench.training.loop import Recipe, train
+from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser
 from tangentbench.training.representations import dot_product_probe
 
@@ -72,10 +72,8 @@ def looped(nets: DeepNets, runs: list[int], training: Examples, test: Examples, 
     train(
         nets,
         training,
-        Recipe(epochs, BATCH, optimiser=Optimiser("sgd", MOMENTUM), evaluation_batch=EVALUATION_BATCH),
-        runs=runs,
-        step_sizes=[STEP] * len(runs),
-        seed=SEED,
+        TrainingRecipe(epochs, BATCH, optimiser=Optimiser("sgd", MOMENTUM), evaluation_batch=EVALUATION_BATCH),
+        TrainingRuns(runs, [STEP] * len(runs), SEED),
         label="race",
         evaluate={"test": test},
         probes=[probe],

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tangentbench.networks.memorisation import Architecture, MemorisationNets, draw
+from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec, draw
 from tangentbench.theory.memorisation import critical_weight_scale
 
 EXAMPLES = 200
@@ -51,7 +51,7 @@ def train_plain(nets: MemorisationNets, run: int, step_size: float, steps: int) 
 
 
 def race(
-    architecture: Architecture, runs: int, steps: int, repeats: int, clock: Callable[[], float]
+    architecture: MemorisationSpec, runs: int, steps: int, repeats: int, clock: Callable[[], float]
 ) -> tuple[float, float, float]:
     """Best seconds batched, best seconds one by one, largest relative difference of the final squared errors."""
 
@@ -96,7 +96,7 @@ def main() -> None:
     for width in options.width:
         for depth in options.depth:
             scale = critical_weight_scale(width, GATE_PROBABILITY)
-            architecture = Architecture(width, depth, EXAMPLES, GATE_PROBABILITY, scale)
+            architecture = MemorisationSpec(width, depth, EXAMPLES, GATE_PROBABILITY, scale)
             batched, alone, difference = race(architecture, options.runs, options.steps, options.repeats, clock)
             print(f"{width:6} {depth:6} {batched:10.3f} {alone:13.3f} {alone / batched:6.2f} {difference:19.1e}")
 

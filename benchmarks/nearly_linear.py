@@ -28,7 +28,7 @@ from tangentbench.paths import Paths, find_root
 from tangentbench.studies.bounds.measure.runs import Run, grid, horizon, prepare, time_grid
 from tangentbench.studies.registry import Context
 from tangentbench.suite.catalogue import load_catalogue
-from tangentbench.training.engines.flow import Solver, follow
+from tangentbench.training.engines.flow import FlowSolver, follow
 
 FIGURES = [f"bounds_fig6_{number}" for number in range(1, 8)]
 SAMPLES, SMALL = 60000, 4000
@@ -95,7 +95,7 @@ def solve(task: Task, runs: list[Run], depth: int, settings: dict[str, Any]) -> 
         lambda weights, which: velocity(shape, weights, epsilons[which], task),
         start,
         time_grid(end, settings["time_points"], settings["first_time_share"]),
-        Solver(tolerance=network["tolerance"]),
+        FlowSolver(tolerance=network["tolerance"]),
         label="benchmark",
     )
     return flow.gradients, end

@@ -19,7 +19,7 @@ from torch import nn
 from tangentbench.networks.architecture import fully_connected
 from tangentbench.networks.gated import RELU, GatedNets, build
 from tangentbench.training.batches import Batches, Examples, shuffled
-from tangentbench.training.loop import Recipe, Session
+from tangentbench.training.loop import TrainingRecipe, TrainingRuns, TrainingSession
 from tangentbench.training.optimisers import ADAM_BETAS, KERAS_EPSILON, Optimiser
 
 WIDTH, DEPTH, CLASSES, PIXELS, BATCH = 128, 6, 10, 784, 32
@@ -66,11 +66,11 @@ def plain_epoch(network: nn.Sequential, examples: Examples, order: torch.Tensor,
 
 
 def stacked_epoch(nets: GatedNets, batches: Batches, optimiser: str) -> torch.Tensor:
-    recipe = Recipe(epochs=1, batch_size=BATCH, optimiser=Optimiser(optimiser))
-    runs = list(range(nets.runs))
-    session = Session(nets, recipe, runs, [STEP_SIZES[optimiser]] * nets.runs, {}, (), "benchmark")
+    recipe = TrainingRecipe(epochs=1, batch_size=BATCH, optimiser=Optimiser(optimiser))
+    runs = TrainingRuns(range(nets.runs), [STEP_SIZES[optimiser]] * nets.runs, SEED)
+    session = TrainingSession(nets, recipe, runs, {}, (), "benchmark")
     session.epoch = 1
-    return torch.cat([block.losses for block in session.blocks(batches, runs, SEED, 1.0)]).T
+    return torch.cat([block.losses for block in session.blocks(batches, 1.0)]).T
 
 
 def digits(images: int) -> Examples:

@@ -12,7 +12,7 @@ from images import TOLERANCE, channels_first, images, nearly_constant, relative_
 
 from tangentbench.errors import TangentbenchError
 from tangentbench.kernels import cntk, native, recursion_triton
-from tangentbench.kernels.architecture import Architecture
+from tangentbench.kernels.architecture import CntkSpec
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -40,7 +40,7 @@ def test_nearly_constant_images_hold_in_float32(depth, pooling, side):
     """Against the core in float64; the kernel alone misses the tolerance, and doubts what the core doubts."""
     batch = nearly_constant(2, side)
     exact = cntk(batch.astype(np.float64), depth=depth, pooling=pooling)
-    pixels, architecture = channels_first(batch), Architecture.checked(depth, pooling, "ntk", None, 3)
+    pixels, architecture = channels_first(batch), CntkSpec.checked(depth, pooling, "ntk", None, 3)
     for second in (None, pixels):
         alone, doubt = recursion_triton.rectangle(pixels, second, architecture, 0.05)
         assert np.abs(alone / exact - 1).max() > TOLERANCE["float32"]

@@ -10,7 +10,7 @@ from images import TOLERANCE, channels_first, images, nearly_constant, relative_
 from sklearn.datasets import load_sample_image
 
 from tangentbench.kernels import cntk, native, recursion_torch
-from tangentbench.kernels.architecture import Architecture
+from tangentbench.kernels.architecture import CntkSpec
 from tangentbench.kernels.small_angles import DOUBTFUL_SHARE
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native core was not built here")
@@ -145,9 +145,7 @@ def test_torch_holds_nearly_constant_images_in_float32(pooling, depth):
     """Against neural-tangents in float64; the recursion alone misses the tolerance."""
     batch = nearly_constant(3, 8 if pooling == "flatten" else 5)
     exact = cntk(batch.astype(np.float64), batch.astype(np.float64), depth, pooling, backend="neural-tangents")
-    alone, _ = recursion_torch.rectangle(
-        channels_first(batch), None, Architecture.checked(depth, pooling, "ntk", None, 3)
-    )
+    alone, _ = recursion_torch.rectangle(channels_first(batch), None, CntkSpec.checked(depth, pooling, "ntk", None, 3))
     assert np.abs(alone / exact - 1).max() > TOLERANCE["float32"]
     for value in (
         cntk(batch, depth=depth, pooling=pooling, backend="torch"),
@@ -161,7 +159,7 @@ def test_torch_holds_nearly_constant_images_in_float32(pooling, depth):
 def test_torch_doubts_what_the_core_doubts(pooling, monkeypatch):
     """In whole squares, in rectangles, and however the squares are cut into blocks."""
     batch = channels_first(np.concatenate([nearly_constant(3, 5), images(2, 5, 5).astype(np.float32)]))
-    architecture, sine = Architecture.checked(11, pooling, "ntk", None, 3), 0.015
+    architecture, sine = CntkSpec.checked(11, pooling, "ntk", None, 3), 0.015
     for second in (None, batch[1:]):
         expected = native.rectangle(batch, second, architecture, 1, sine)[1]
         assert 0 < (expected > DOUBTFUL_SHARE).mean() < 1

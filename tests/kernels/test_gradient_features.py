@@ -7,7 +7,7 @@ import torch
 from tangentbench.errors import UnknownName
 from tangentbench.kernels import cntk, ntk
 from tangentbench.kernels.gradient_features import GradientKernel
-from tangentbench.networks.ntk_cnn import WideArchitecture, WideNets
+from tangentbench.networks.ntk_cnn import NtkCnnNets, NtkCnnSpec
 
 SHAPE = (5, 5, 2)
 KINDS = pytest.mark.parametrize(
@@ -21,8 +21,8 @@ def images(count: int, seed: int = 0) -> np.ndarray:
 
 @KINDS
 def test_features_are_the_gradients_of_the_network(kind, train_first_last):
-    architecture = WideArchitecture(kind, 4, 6, SHAPE, train_first_last=train_first_last)
-    nets, inputs = WideNets(architecture, [3], seed=1), images(5)
+    architecture = NtkCnnSpec(kind, 4, 6, SHAPE, train_first_last=train_first_last)
+    nets, inputs = NtkCnnNets(architecture, [3], seed=1), images(5)
     rows = []
     for image in inputs:
         nets.parameters.zero_gradients()
@@ -34,7 +34,7 @@ def test_features_are_the_gradients_of_the_network(kind, train_first_last):
 
 @KINDS
 def test_blocks_agree_with_the_whole(kind, train_first_last):
-    kernel = GradientKernel(WideNets(WideArchitecture(kind, 3, 6, SHAPE, train_first_last=train_first_last), [0], 0))
+    kernel = GradientKernel(NtkCnnNets(NtkCnnSpec(kind, 3, 6, SHAPE, train_first_last=train_first_last), [0], 0))
     inputs = images(20)
     whole = kernel(inputs, None)
     np.testing.assert_allclose(kernel(inputs[:7], inputs[7:]), whole[:7, 7:], rtol=1e-4, atol=1e-5)
@@ -52,28 +52,28 @@ def test_mean_over_draws_is_the_exact_kernel(kind, train_first_last):
     else:
         pooling = "gap" if kind == "cnn_gap" else "flatten"
         exact = cntk(inputs, depth=3, pooling=pooling, train_first_last=train_first_last, dtype="float64")
-    architecture = WideArchitecture(kind, 3, 64, SHAPE, train_first_last=train_first_last)
-    draws = [GradientKernel(WideNets(architecture, [run], 0))(inputs, None) for run in range(60)]
+    architecture = NtkCnnSpec(kind, 3, 64, SHAPE, train_first_last=train_first_last)
+    draws = [GradientKernel(NtkCnnNets(architecture, [run], 0))(inputs, None) for run in range(60)]
     error = np.std(draws, axis=0, ddof=1) / np.sqrt(len(draws))
     assert (np.abs(np.mean(draws, axis=0) - exact) < 4.5 * error + 0.02 * np.abs(exact)).all()
 
 
 def test_a_run_does_not_depend_on_its_neighbours():
-    architecture = WideArchitecture("cnn_v", 3, 4, SHAPE, outputs=2)
+    architecture = NtkCnnSpec("cnn_v", 3, 4, SHAPE, outputs=2)
     inputs = torch.from_numpy(images(3))
-    together = WideNets(architecture, [0, 1], 5).outputs(inputs.expand(2, *inputs.shape))
-    alone = WideNets(architecture, [1], 5, kappa=0.5).outputs(inputs[None])
+    together = NtkCnnNets(architecture, [0, 1], 5).outputs(inputs.expand(2, *inputs.shape))
+    alone = NtkCnnNets(architecture, [1], 5, kappa=0.5).outputs(inputs[None])
     torch.testing.assert_close(together[1:], 2 * alone)
 
 
 def test_fixed_layers_are_not_among_the_parameters():
-    nets = WideNets(WideArchitecture("cnn_gap", 4, 4, SHAPE, train_first_last=False), [0], 0)
+    nets = NtkCnnNets(NtkCnnSpec("cnn_gap", 4, 4, SHAPE, train_first_last=False), [0], 0)
     assert list(nets.parameters.shapes) == ["weight_2", "weight_3"]
     assert list(nets.frozen.shapes) == ["weight_1", "weight_4"]
 
 
 def test_unknown_network_and_several_outputs_are_refused():
     with pytest.raises(UnknownName, match="resnet"):
-        WideArchitecture("resnet", 3, 4, SHAPE)
+        NtkCnnSpec("resnet", 3, 4, SHAPE)
     with pytest.raises(ValueError, match="one output"):
-        GradientKernel(WideNets(WideArchitecture("fc", 3, 4, SHAPE, outputs=2), [0], 0))
+        GradientKernel(NtkCnnNets(NtkCnnSpec("fc", 3, 4, SHAPE, outputs=2), [0], 0))

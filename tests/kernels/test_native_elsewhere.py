@@ -38,7 +38,7 @@ def test_the_named_one_serves(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_core
 def test_one_with_other_requests_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class Longer(ctypes.Structure):
-        _fields_ = [*native.Request._fields_, ("more", ctypes.c_int)]
+        _fields_ = [*native.CntkRequest._fields_, ("more", ctypes.c_int)]
 
     monkeypatch.setenv(native.LIBRARY_VARIABLE, str(OWN))
     monkeypatch.setattr(native, "Request", Longer)

@@ -7,13 +7,13 @@ import pytest
 from second_device import lazy_device
 
 from tangentbench.kernels import gradient_features, recursion_torch
-from tangentbench.kernels.architecture import Architecture
+from tangentbench.kernels.architecture import CntkSpec
 from tangentbench.kernels.gradient_features import GradientKernel
-from tangentbench.networks.ntk_cnn import WideArchitecture, WideNets
+from tangentbench.networks.ntk_cnn import NtkCnnNets, NtkCnnSpec
 
 
 def test_gradient_features_there_are_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    nets = WideNets(WideArchitecture("fc", 3, 16, (2, 2, 3)), [0], seed=1)
+    nets = NtkCnnNets(NtkCnnSpec("fc", 3, 16, (2, 2, 3)), [0], seed=1)
     images = np.random.default_rng(0).random((5, 2, 2, 3))
     here = GradientKernel(nets)(images, None)
     monkeypatch.setattr(gradient_features, "current", lazy_device)
@@ -21,7 +21,7 @@ def test_gradient_features_there_are_the_cpus(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_torch_recursion_there_is_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    architecture = Architecture.checked(3, "flatten", "ntk", None, 3)
+    architecture = CntkSpec.checked(3, "flatten", "ntk", None, 3)
     images = np.random.default_rng(0).random((3, 2, 4, 4))
     here = recursion_torch.rectangle(images, None, architecture, 0.5, "cpu")
     monkeypatch.setattr(recursion_torch, "current", lazy_device)

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from tangentbench.errors import UnknownName
-from tangentbench.networks.memorisation import Architecture, MemorisationNets, draw
+from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec, draw
 from tangentbench.theory.memorisation import critical_weight_scale, expected_kernel
 from tangentbench.theory.paths import enumerate_paths, path_activity, path_values
 
-SMALL = Architecture(width=6, depth=4, examples=7, gate_probability=0.6, weight_scale=0.5)
+SMALL = MemorisationSpec(width=6, depth=4, examples=7, gate_probability=0.6, weight_scale=0.5)
 DEPTHS = (2, 3, 5)
 
 
@@ -77,7 +77,7 @@ def test_output_is_the_sum_over_paths() -> None:
 def test_mean_kernel_is_the_ideal_one(law: str) -> None:
     """E[K_0]/d is the matrix (15) at any width: its entries agree within five standard errors of the mean."""
     width, depth, draws = 12, 3, 4000
-    architecture = Architecture(width, depth, 5, 0.5, critical_weight_scale(width, 0.5), law)
+    architecture = MemorisationSpec(width, depth, 5, 0.5, critical_weight_scale(width, 0.5), law)
     kernels = draw(architecture, range(draws), 0, torch.float64).tangent_kernel().numpy() / depth
     standard_error = kernels.std(axis=0) / np.sqrt(draws)
     assert (np.abs(kernels.mean(axis=0) - expected_kernel(5, depth, 0.5)) < 5 * standard_error).all()
@@ -85,7 +85,7 @@ def test_mean_kernel_is_the_ideal_one(law: str) -> None:
 
 def test_kernel_comes_closer_to_the_ideal_as_width_grows() -> None:
     def error(width: int) -> float:
-        architecture = Architecture(width, 4, 30, 0.5, critical_weight_scale(width, 0.5))
+        architecture = MemorisationSpec(width, 4, 30, 0.5, critical_weight_scale(width, 0.5))
         kernels = draw(architecture, range(8), 0, torch.float64).tangent_kernel().numpy() / 4
         return float(np.square(kernels - expected_kernel(30, 4, 0.5)).mean())
 
@@ -111,7 +111,7 @@ def test_targets_depend_on_the_run_but_not_on_the_architecture() -> None:
 
 
 def test_draws_follow_their_laws() -> None:
-    nets = draw(Architecture(50, 4, 100, 0.3, 0.2), range(4), 0, torch.float64)
+    nets = draw(MemorisationSpec(50, 4, 100, 0.3, 0.2), range(4), 0, torch.float64)
     assert set(nets.middle.unique().tolist()) == {-0.2, 0.2}
     assert set(nets.gates.unique().tolist()) == {0.0, 1.0}
     assert nets.gates.mean().item() == pytest.approx(0.3, abs=0.01)

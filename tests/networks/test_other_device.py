@@ -24,10 +24,10 @@ from tangentbench.studies.registry import Context
 from tangentbench.studies.tensor_programs.measure import ensembles as study
 from tangentbench.studies.tensor_programs.measure.ensembles import Ensemble, Task
 from tangentbench.theory.sequences import Sequences
+from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.engines import full_batch
 from tangentbench.training.engines.ensembles import Schedule, train
-from tangentbench.training.engines.full_batch import Session, Stage, train_in_stages
-from tangentbench.training.progress_file import ProgressFile
+from tangentbench.training.engines.full_batch import Stage, StagedSession, train_in_stages
 
 RNG = np.random.default_rng(0)
 SENTENCES = Sequences.of([RNG.standard_normal((2, 4)), RNG.standard_normal((3, 4))])
@@ -151,11 +151,11 @@ def test_penalised_families_there_are_the_cpus(request: pytest.FixtureRequest) -
 @pytest.mark.parametrize("stopped_at", [2, 4])
 def test_a_killed_family_goes_on_there(stopped_at: int, families_elsewhere: list[str], tmp_path: Path) -> None:
     expected = train_in_stages(family(), STAGES, label="whole", records=3)
-    file, killed = ProgressFile(tmp_path / "progress.npz", "key"), family()
+    file, killed = Checkpoint(tmp_path / "progress.npz", "key"), family()
     with stacked.on_device(killed):
-        session = Session(killed, STAGES, "killed", 3)
+        session = StagedSession(killed, STAGES, "killed", 3)
         for _ in range(stopped_at):
             session.advance()
         session.store(file)
-    history = train_in_stages(family(), STAGES, label="again", records=3, progress=file)
+    history = train_in_stages(family(), STAGES, label="again", records=3, checkpoint=file)
     np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-5)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tangentbench.errors import Diverged, UnknownName
 from tangentbench.networks.penalised import Member, PenalisedNets, Rotated, draw, with_bias
+from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.engines.full_batch import Stage, train_in_stages
-from tangentbench.training.progress_file import ProgressFile
 
 BIAS, INPUTS, OUTPUTS, EXAMPLES = 0.5, 6, 3, 9
 MEMBERS = [Member(4, 1e-2), Member(2, 1e-1), Member(4, 1e-3, 1), Member(7, 1e-2)]
@@ -99,19 +99,19 @@ def test_descent_in_the_span_of_the_inputs_is_descent() -> None:
 def test_goes_on_where_a_killed_training_was(tmp_path: Path, stopped_at: int) -> None:
     undisturbed = family(MEMBERS)
     expected = train_in_stages(undisturbed, STAGES, label="whole", records=7)
-    file = ProgressFile(tmp_path / "progress.npz", "key")
+    file = Checkpoint(tmp_path / "progress.npz", "key")
     first = family(MEMBERS)
-    from tangentbench.training.engines.full_batch import Session
+    from tangentbench.training.engines.full_batch import StagedSession
 
-    session = Session(first, STAGES, "killed", 7)
+    session = StagedSession(first, STAGES, "killed", 7)
     for _ in range(stopped_at):
         session.advance()
     session.store(file)
     again = family(MEMBERS)
-    history = train_in_stages(again, STAGES, label="again", records=7, progress=file)
+    history = train_in_stages(again, STAGES, label="again", records=7, checkpoint=file)
     assert history.equals(expected)
     assert all(torch.equal(*pair) for pair in zip(again.parameters, undisturbed.parameters, strict=True))
-    finished = train_in_stages(family(MEMBERS), STAGES, label="finished", records=7, progress=file)
+    finished = train_in_stages(family(MEMBERS), STAGES, label="finished", records=7, checkpoint=file)
     assert finished.equals(expected)
 
 

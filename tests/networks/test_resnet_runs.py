@@ -9,9 +9,9 @@ from tangentbench.networks.initialisation import stream
 from tangentbench.networks.resnet_runs import DeepArchitecture, FullyConnectedRuns, ModuleRuns, draw_runs
 from tangentbench.networks.resnets import FullyConnected, ResNet
 from tangentbench.training.batches import Examples
-from tangentbench.training.loop import Recipe, train
+from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser
-from tangentbench.training.progress_file import ProgressFile
 
 RUNS, BATCH, SHAPE, CLASSES = 3, 12, (3, 8, 8), 4
 CASES = [("fc", name) for name in ("batch_norm", "layer_norm", "norm_relu", "selu")] + [
@@ -68,13 +68,13 @@ def test_fewer_runs_go_on_as_before(kind, normalisation):
     torch.testing.assert_close(nets.outputs(inputs[[2, 0]]).detach(), before[[2, 0]])
 
 
-def trained(kind, normalisation, runs, epochs, progress=None):
+def trained(kind, normalisation, runs, epochs, checkpoint=None):
     nets = draw_runs(architecture(kind, normalisation), runs, 0)
     inputs, labels = batch(1)
-    recipe = Recipe(epochs, batch_size=5, optimiser=Optimiser("sgd", momentum=0.9))
+    recipe = TrainingRecipe(epochs, batch_size=5, optimiser=Optimiser("sgd", momentum=0.9))
     examples = Examples(inputs[0], labels[0])
-    options = {"evaluate": {"test": examples}, "progress": progress}
-    return train(nets, examples, recipe, runs=runs, step_sizes=[0.05] * len(runs), seed=0, label="small", **options)
+    options = {"evaluate": {"test": examples}, "checkpoint": checkpoint}
+    return train(nets, examples, recipe, TrainingRuns(runs, [0.05] * len(runs), 0), label="small", **options)
 
 
 @pytest.mark.parametrize(("kind", "normalisation"), [("fc", "batch_norm"), ("resnet", "batch_norm")])
@@ -82,7 +82,7 @@ def test_a_run_trains_as_if_alone_and_goes_on_where_it_was_stopped(kind, normali
     together = trained(kind, normalisation, [0, 1], 4)
     torch.testing.assert_close(trained(kind, normalisation, [1], 4).last[0], together.last[1], rtol=1e-3, atol=1e-4)
     assert together.history["train_loss"].iloc[-1] < together.history["train_loss"].iloc[0]
-    file = ProgressFile(tmp_path / "progress.npz", "same")
+    file = Checkpoint(tmp_path / "progress.npz", "same")
     trained(kind, normalisation, [0, 1], 2, file)
     resumed = trained(kind, normalisation, [0, 1], 4, file)
     torch.testing.assert_close(resumed.last, together.last)

@@ -32,7 +32,7 @@ from tangentbench.errors import DataCorrupt, ResultUnreadable, TileCorrupt
 from tangentbench.gram.store import Gram
 from tangentbench.suite.provenance import describe_files
 from tangentbench.suite.table_io import read_table, write_table
-from tangentbench.training.progress_file import ProgressFile
+from tangentbench.training.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.reliability
 
@@ -61,15 +61,15 @@ def test_any_damage_to_a_table_is_noticed(tmp_path: Path) -> None:
 
 
 def test_any_damage_to_a_checkpoint_is_noticed_or_harmless(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    progress = ProgressFile(tmp_path / "training.npz", key="trial")
+    progress = Checkpoint(tmp_path / "training.npz", identity="trial")
     facts, tensors = {"epoch": 3, "active": [0, 1]}, {"last": torch.arange(6.0).reshape(2, 3)}
     progress.save(facts, tensors)
     ignored = 0
     with caplog.at_level(logging.WARNING):
         progress.path.with_name("other.npz").write_bytes(b"PK")
-        assert ProgressFile(tmp_path / "other.npz", key="trial").load() is None
+        assert Checkpoint(tmp_path / "other.npz", identity="trial").load() is None
     assert "other.npz cannot be read" in caplog.text
-    assert "begins anew" in caplog.text
+    assert "starts again" in caplog.text
     with caplog.at_level(logging.CRITICAL):
         for where in damaged_copies(progress.path):
             found = progress.load()
@@ -77,9 +77,9 @@ def test_any_damage_to_a_checkpoint_is_noticed_or_harmless(tmp_path: Path, caplo
                 ignored += 1
                 continue
             # a date inside the archive, say
-            assert found[0] == facts, where
-            assert set(found[1]) == {"last"}, where
-            assert torch.equal(found[1]["last"], tensors["last"]), where
+            assert found.facts == facts, where
+            assert set(found.arrays) == {"last"}, where
+            assert torch.equal(found.tensors["last"], tensors["last"]), where
     assert ignored > progress.path.stat().st_size / 2
 
 
@@ -129,7 +129,7 @@ def test_damaged_checkpoint_and_tile_of_a_killed_job(trial: Project, undisturbed
     assert_succeeds(gram)
     assert_succeeds(training)
     assert "00003-00001.npy" in gram.stderr and "recomputed" in gram.stderr
-    assert "begins anew" in training.stderr
+    assert "starts again" in training.stderr
     assert steps_taken(trial) == 1 + STEPS["trial_training"]
     for name in STEPS:
         assert_same_part(trial, undisturbed, name)

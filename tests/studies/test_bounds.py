@@ -31,8 +31,8 @@ from tangentbench.theory.nearly_linear import (
     sensitivity,
     weight_norm,
 )
-from tangentbench.training.engines.descent import Checkpoint
-from tangentbench.training.engines.flow import Solver, follow
+from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.engines.flow import FlowSolver, follow
 
 SIDE, TRAIN, TEST = 3, 600, 2000
 
@@ -84,7 +84,7 @@ def test_delta_dominates_the_measured_deviation_and_u_the_weights(depth: int, in
     setting = Setting(depth, epsilon, beta, rho, task.s)
     times = np.linspace(0, learning_time(0.5, beta, task.s, depth), 6)
     eps = np.array([epsilon])
-    solver = Solver(tolerance=1e-5)
+    solver = FlowSolver(tolerance=1e-5)
     own = follow(lambda w, _: velocity(shape, w, eps, task), start, times, solver, label="network").weights[:, 0]
     plain = follow(
         lambda w, _: linear_velocity(shape, w, task.correlation, task.moment), start, times, solver, label="linear"
@@ -117,7 +117,7 @@ def test_lemma_6_7_1_as_printed_fails_where_labels_lean_to_one_side_and_its_mend
     times, small = np.array([0.0, 0.5, 1.0]), 1e-4
 
     def end(epsilon: float) -> np.ndarray:
-        eps, solver = np.array([epsilon]), Solver(tolerance=1e-9)
+        eps, solver = np.array([epsilon]), FlowSolver(tolerance=1e-9)
         return follow(lambda w, _: velocity(shape, w, eps, task), start, times, solver, label="").weights[1:, 0]
 
     last = np.linalg.norm(shape.split((end(small) - end(0.0)) / small)[-1], axis=(1, 2))
@@ -140,8 +140,8 @@ def test_the_adaptive_solver_is_the_flow_that_steps_of_0_001_approximate() -> No
         lambda _, w: slope(w[None], np.arange(1))[0], (0, 4), start[0], "DOP853", times, rtol=1e-6, atol=1e-9
     ).y.T
     scale = np.linalg.norm(exact, axis=1)
-    adaptive = follow(slope, start, times, Solver(tolerance=1e-5), label="").weights[:, 0]
-    steps = follow(slope, start, times, Solver("descent", step=0.001), label="").weights[:, 0]
+    adaptive = follow(slope, start, times, FlowSolver(tolerance=1e-5), label="").weights[:, 0]
+    steps = follow(slope, start, times, FlowSolver("descent", step=0.001), label="").weights[:, 0]
     missed = [np.linalg.norm(one - exact, axis=1) / scale for one in (adaptive, steps)]
     assert missed[0].max() < 3e-4
     assert missed[1].max() < 3e-3

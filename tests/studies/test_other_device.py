@@ -15,7 +15,7 @@ from tangentbench.datasets import Dataset
 from tangentbench.networks import leaky_mlp_device as nearly_linear_device
 from tangentbench.networks import stack as stacked
 from tangentbench.networks.memorisation import MemorisationNets
-from tangentbench.networks.ntk_mlp import TopLayers, WideNets
+from tangentbench.networks.ntk_mlp import NtkMlpNets, TopLayers
 from tangentbench.networks.penalised import Member, PenalisedNets, draw, with_bias
 from tangentbench.networks.scalar_mlp import LayeredNets
 from tangentbench.studies.bounds.measure.curves import bound_curves
@@ -73,7 +73,7 @@ def test_steps_against_depth_there(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
     here = measure()
     steps = elsewhere(monkeypatch)
-    kernels = [where_called(monkeypatch, WideNets, name) for name in ("top_kernel", "tangent_kernel")]
+    kernels = [where_called(monkeypatch, NtkMlpNets, name) for name in ("top_kernel", "tangent_kernel")]
     assert_same_table(measure(), here, rtol=1e-9)
     assert set(steps) == {"lazy"}
     assert kernels == [["lazy"] * 2] * 2

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from tangentbench.theory.representation_cost import (
     Array,
-    Trained,
+    TrainedWeights,
     activated,
     attraction,
     covariance,
@@ -42,11 +42,11 @@ def smooth_network(seed: int) -> tuple[list[Array], Array, Array]:
     return [0.5 * np.abs(layer) for layer in weights], inputs, 2.0 + 0.3 * targets
 
 
-def trained(weights: list[Array], inputs: Array, targets: Array) -> Trained:
+def trained(weights: list[Array], inputs: Array, targets: Array) -> TrainedWeights:
     """With the squared error C = ||Z_L - Y||^2 / N."""
-    without = Trained(weights, inputs, BIAS, np.zeros_like(targets))
+    without = TrainedWeights(weights, inputs, BIAS, np.zeros_like(targets))
     gradient = 2 * (without.representations[-1] - targets) / targets.shape[1]
-    return Trained(weights, inputs, BIAS, gradient)
+    return TrainedWeights(weights, inputs, BIAS, gradient)
 
 
 def cost(output: Array, targets: Array) -> float:
@@ -57,7 +57,7 @@ def squared_norm(weights: list[Array]) -> float:
     return float(sum(np.sum(layer**2) for layer in weights))
 
 
-def minimised(weights: list[Array], inputs: Array, targets: Array) -> Trained:
+def minimised(weights: list[Array], inputs: Array, targets: Array) -> TrainedWeights:
     """A local minimum of the penalised loss, to rounding."""
     shapes = [layer.shape for layer in weights]
     ends = np.cumsum([layer.size for layer in weights])
@@ -218,7 +218,7 @@ def test_local_minimum_of_proposition_c_3_3(error: str, expected: float) -> None
     first = radius * np.array([[0.6, 0.0], [0.8, 0.0]])
     second = radius * np.array([[0.6, 0.8, 0.0]])
     inputs = np.array([[1.0, -1.0], [0.0, 0.0]])
-    output = Trained([first, second], inputs, 0.0, np.zeros((1, 2))).representations[-1]
+    output = TrainedWeights([first, second], inputs, 0.0, np.zeros((1, 2))).representations[-1]
     gradient = 2 * share * (output - 1.0)
-    for part in Trained([first, second], inputs, 0.0, gradient).loss_gradients(penalty):
+    for part in TrainedWeights([first, second], inputs, 0.0, gradient).loss_gradients(penalty):
         np.testing.assert_allclose(part, 0, atol=1e-12)

@@ -15,8 +15,8 @@ from tangentbench.theory.attention_limits import transformer_state_kernel, trans
 from tangentbench.theory.gaussian_pairs import correlations, erf_pairs, gate_pairs, relu_pairs
 from tangentbench.theory.neuron_limits import gru_neurons, gru_shifts, gru_uniforms, rnn_neurons, rnn_tangent_shifts
 from tangentbench.theory.recurrent_limits import (
-    Estimate,
     GrowingGaussian,
+    SampledKernel,
     gru_state_kernel,
     rnn_state_kernels,
     rnn_tangent_kernel,
@@ -98,7 +98,7 @@ def test_gru_limit_by_sampling_whole_neurons():
     estimate = gru_state_kernel(SENTENCES, log2_points=11, scramblings=4)
     assert estimate.relative_error < 2e-3
     points = (sobol_uniforms(gru_uniforms(SENTENCES), 13, seed) for seed in range(8))
-    sampled = Estimate(np.stack([gru_neurons(SENTENCES, uniforms, ndtri) for uniforms in points]))
+    sampled = SampledKernel(np.stack([gru_neurons(SENTENCES, uniforms, ndtri) for uniforms in points]))
     assert sampled.relative_error < 0.01
     apart = np.linalg.norm(sampled.mean - estimate.mean) / np.linalg.norm(estimate.mean)
     assert apart < 2.5 * sampled.relative_error

@@ -13,9 +13,9 @@ from tangentbench.networks.architecture import fully_connected
 from tangentbench.networks.gated import RELU, GatedNets, build
 from tangentbench.networks.stack import Stack
 from tangentbench.training.batches import Examples
-from tangentbench.training.loop import Probe, Recipe, Trained, train
+from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.loop import Probe, Trained, TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser, StepDecay
-from tangentbench.training.progress_file import ProgressFile, load_parameters, save_parameters
 
 SEED = 3
 STEP_SIZES = (0.05, 0.05, 0.2)
@@ -32,16 +32,16 @@ def nets_of(runs: list[int]) -> GatedNets:
     return build(fully_connected((5,), 8, 3, 3), RELU, runs, SEED, dtype=torch.float64)
 
 
-def trained(runs: list[int], recipe: Recipe, **options: object) -> Trained:
+def trained(runs: list[int], recipe: TrainingRecipe, **options: object) -> Trained:
     sizes = [STEP_SIZES[run] for run in runs]
     examples = blobs()
     options = {"evaluate": {"test": examples}} | options
-    return train(nets_of(runs), examples, recipe, runs=runs, step_sizes=sizes, seed=SEED, label="blobs", **options)  # type: ignore[arg-type]
+    return train(nets_of(runs), examples, recipe, TrainingRuns(runs, sizes, SEED), label="blobs", **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("optimiser", [Optimiser("sgd", momentum=0.9), Optimiser("adam"), Optimiser("rmsprop")])
 def test_runs_trained_together_are_those_trained_alone(optimiser: Optimiser) -> None:
-    recipe = Recipe(epochs=3, batch_size=32, optimiser=optimiser, schedule=StepDecay(every=2))
+    recipe = TrainingRecipe(epochs=3, batch_size=32, optimiser=optimiser, schedule=StepDecay(every=2))
     together = trained([0, 1, 2], recipe)
     for run in range(3):
         alone = trained([run], recipe)
@@ -50,7 +50,7 @@ def test_runs_trained_together_are_those_trained_alone(optimiser: Optimiser) -> 
 
 @pytest.mark.parametrize("name", ["sgd", "adam", "rmsprop"])
 def test_updates_are_the_published_formulas(name: str) -> None:
-    recipe = Recipe(epochs=1, batch_size=150, optimiser=Optimiser(name))
+    recipe = TrainingRecipe(epochs=1, batch_size=150, optimiser=Optimiser(name))
     examples, nets = blobs(), nets_of([0])
     before = {key: tensor.detach()[0].clone() for key, tensor in nets.parameters.tensors.items()}
     leaves = {key: tensor.requires_grad_() for key, tensor in before.items()}
@@ -59,7 +59,7 @@ def test_updates_are_the_published_formulas(name: str) -> None:
         hidden = hidden @ leaves[f"value_weight_{layer}"] + leaves[f"value_bias_{layer}"]
         hidden = torch.relu(hidden) if layer < 3 else hidden
     torch.nn.functional.cross_entropy(hidden, examples.labels).backward()
-    train(nets, examples, recipe, runs=[0], step_sizes=[0.01], seed=SEED, label="one step")
+    train(nets, examples, recipe, TrainingRuns([0], [0.01], SEED), label="one step")
     for key, leaf in leaves.items():
         gradient = leaf.grad
         assert gradient is not None
@@ -73,12 +73,12 @@ def test_updates_are_the_published_formulas(name: str) -> None:
 
 
 def test_a_killed_training_goes_on_to_the_same_end(tmp_path: Path) -> None:
-    recipe = Recipe(epochs=4, optimiser=Optimiser("adam"), snapshot_epochs=(2, 4), stop_at_train_accuracy=0.97)
+    recipe = TrainingRecipe(epochs=4, optimiser=Optimiser("adam"), snapshot_epochs=(2, 4), stop_at_train_accuracy=0.97)
     probe = Probe(
         lambda nets, runs, epoch: [{"run": run, "twice": 2 * epoch} for run in runs], epochs=frozenset({1, 3})
     )
     whole = trained([0, 1, 2], recipe, probes=[probe])
-    file = ProgressFile(tmp_path / "progress.npz", key="blobs", every_seconds=0.0)
+    file = Checkpoint(tmp_path / "progress.npz", identity="blobs", every_seconds=0.0)
 
     class Killed(Exception):
         pass
@@ -87,24 +87,24 @@ def test_a_killed_training_goes_on_to_the_same_end(tmp_path: Path) -> None:
         raise Killed
 
     with pytest.raises(Killed):
-        trained([0, 1, 2], recipe, probes=[probe, Probe(kill, epochs=frozenset({3}))], progress=file)
-    resumed = trained([0, 1, 2], recipe, probes=[probe], progress=file)
+        trained([0, 1, 2], recipe, probes=[probe, Probe(kill, epochs=frozenset({3}))], checkpoint=file)
+    resumed = trained([0, 1, 2], recipe, probes=[probe], checkpoint=file)
     assert torch.equal(resumed.last, whole.last) and torch.equal(resumed.best, whole.best)
     assert torch.equal(resumed.snapshots[2], whole.snapshots[2])
     assert resumed.history.equals(whole.history) and resumed.measured.equals(whole.measured)
 
 
 def test_a_file_of_another_training_is_ignored(tmp_path: Path) -> None:
-    recipe = Recipe(epochs=1)
-    trained([0], recipe, progress=ProgressFile(tmp_path / "p.npz", key="one"))
-    other = trained([0], Recipe(epochs=2), progress=ProgressFile(tmp_path / "p.npz", key="two"))
+    recipe = TrainingRecipe(epochs=1)
+    trained([0], recipe, checkpoint=Checkpoint(tmp_path / "p.npz", identity="one"))
+    other = trained([0], TrainingRecipe(epochs=2), checkpoint=Checkpoint(tmp_path / "p.npz", identity="two"))
     assert other.history["epoch"].tolist() == [1, 2]
     (tmp_path / "p.npz").write_bytes(b"torn")
-    assert len(trained([0], recipe, progress=ProgressFile(tmp_path / "p.npz", key="one")).history) == 1
+    assert len(trained([0], recipe, checkpoint=Checkpoint(tmp_path / "p.npz", identity="one")).history) == 1
 
 
 def test_a_run_ends_at_its_train_accuracy_and_the_others_go_on() -> None:
-    result = trained([0, 1, 2], Recipe(epochs=12, optimiser=Optimiser("sgd"), stop_at_train_accuracy=0.9))
+    result = trained([0, 1, 2], TrainingRecipe(epochs=12, optimiser=Optimiser("sgd"), stop_at_train_accuracy=0.9))
     ends = result.history.groupby("run")["epoch"].max()
     reached = result.history[result.history["train_accuracy"] >= 0.9].groupby("run")["epoch"].min()
     assert (reached == ends[reached.index]).all() and ends.nunique() > 1
@@ -114,30 +114,23 @@ def test_a_run_ends_at_its_train_accuracy_and_the_others_go_on() -> None:
 
 def test_a_loss_that_breaks_is_named_or_ends_its_run() -> None:
     examples, sizes = blobs(), [0.05, 1e200]
-    with pytest.raises(Diverged, match=r"step \d+ with blobs, run 1, step size 1e\+200"):
-        train(nets_of([0, 1]), examples, Recipe(epochs=2), runs=[0, 1], step_sizes=sizes, seed=0, label="blobs")
-    recipe = Recipe(epochs=2, diverging="stop")
+    with pytest.raises(Diverged, match=r"step \d+ with blobs, run 1, learning rate 1e\+200"):
+        train(nets_of([0, 1]), examples, TrainingRecipe(epochs=2), TrainingRuns([0, 1], sizes, 0), label="blobs")
+    recipe = TrainingRecipe(epochs=2, diverging="stop")
     result = train(
-        nets_of([0, 1]), examples, recipe, runs=[0, 1], step_sizes=sizes, seed=0, label="b", evaluate={"test": examples}
+        nets_of([0, 1]), examples, recipe, TrainingRuns([0, 1], sizes, 0), label="b", evaluate={"test": examples}
     )
     assert result.accuracies()["last"].tolist()[1] == 0.0 and result.history["run"].tolist() == [0, 1, 0]
-
-
-def test_parameters_survive_their_file(tmp_path: Path) -> None:
-    tensors = nets_of([0, 1]).parameters.tensors
-    save_parameters(tmp_path / "epoch.npz", tensors)
-    loaded = load_parameters(tmp_path / "epoch.npz")
-    assert loaded.keys() == tensors.keys() and all(torch.equal(loaded[name], tensors[name]) for name in tensors)
 
 
 def test_augmentation_belongs_to_the_run() -> None:
     def noisy(inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         return inputs + torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
 
-    recipe = Recipe(epochs=2)
-    together, alone = trained([0, 1], recipe, augment=noisy), trained([1], recipe, augment=noisy)
+    recipe = TrainingRecipe(epochs=2, augment=noisy)
+    together, alone = trained([0, 1], recipe), trained([1], recipe)
     torch.testing.assert_close(together.last[1:], alone.last, rtol=1e-9, atol=1e-12)
-    assert not torch.allclose(alone.last, trained([1], recipe).last)
+    assert not torch.allclose(alone.last, trained([1], TrainingRecipe(epochs=2)).last)
 
 
 def test_running_statistics_survive_a_kill(tmp_path: Path) -> None:
@@ -153,11 +146,11 @@ def test_running_statistics_survive_a_kill(tmp_path: Path) -> None:
                 self.buffers["steps"].add_(1)
             return super().outputs(inputs)
 
-    file = ProgressFile(tmp_path / "progress.npz", key="counting")
+    file = Checkpoint(tmp_path / "progress.npz", identity="counting")
     counts = []
     for epochs in (2, 5):
         nets = Counting()
-        recipe = Recipe(epochs=epochs, batch_size=50)
-        train(nets, blobs(), recipe, runs=[0, 1], step_sizes=[0.1, 0.1], seed=0, label="count", progress=file)
+        recipe = TrainingRecipe(epochs=epochs, batch_size=50)
+        train(nets, blobs(), recipe, TrainingRuns([0, 1], [0.1, 0.1], 0), label="count", checkpoint=file)
         counts.append(nets.buffers["steps"][:, 0].tolist())
     assert counts == [[6.0, 6.0], [15.0, 15.0]]

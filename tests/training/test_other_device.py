@@ -11,6 +11,7 @@ import torch
 import torch._lazy
 from second_device import lazy_device
 
+from tangentbench.networks import stack
 from tangentbench.networks.architecture import convolutional, fully_connected
 from tangentbench.networks.gated import RELU, GatedNets, build, decoupled
 from tangentbench.networks.resnet_runs import DeepArchitecture, ModuleRuns, draw_runs
@@ -18,9 +19,9 @@ from tangentbench.networks.resnets import ResNet
 from tangentbench.networks.stack import move
 from tangentbench.training import loop, optimisers, representations
 from tangentbench.training.batches import Examples
-from tangentbench.training.loop import Probe, Recipe, Trained, train
+from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.loop import Probe, Trained, TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser
-from tangentbench.training.progress_file import ProgressFile
 from tangentbench.training.representations import dot_product_probe, mean_dot_product
 
 SEED, RUNS, SIZES = 5, [0, 1, 2], [0.05, 0.05, 0.1]
@@ -31,7 +32,7 @@ def plain_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fused updates exist for CPU and CUDA, not for this device; the same formulas serve without them."""
 
     lazy_device()
-    descend = loop.Session.descend
+    descend = loop.TrainingSession.descend
 
     def computed(*arguments: Any) -> Any:
         """A step whose numbers are computed before the next one: this device would put them off for ever."""
@@ -48,13 +49,13 @@ def plain_updates(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return made
 
-    monkeypatch.setattr(loop.Session, "descend", computed)
+    monkeypatch.setattr(loop.TrainingSession, "descend", computed)
     monkeypatch.setattr(optimisers, "UPDATES", {name: plain(make) for name, make in optimisers.UPDATES.items()})
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "current", lazy_device)
+    monkeypatch.setattr(stack, "current", lazy_device)
 
 
 def vectors(count: int = 60) -> Examples:
@@ -69,16 +70,16 @@ def nets_of() -> GatedNets:
     return build(fully_connected((5,), 8, 3, 3), RELU, RUNS, SEED)
 
 
-def trained(nets: GatedNets, recipe: Recipe, examples: Examples, **options: object) -> Trained:
-    settings = {"runs": RUNS, "step_sizes": SIZES, "seed": SEED, "label": "elsewhere", "evaluate": {"test": examples}}
-    return train(nets, examples, recipe, **(settings | options))  # type: ignore[arg-type]
+def trained(nets: GatedNets, recipe: TrainingRecipe, examples: Examples, **options: object) -> Trained:
+    settings = {"label": "elsewhere", "evaluate": {"test": examples}}
+    return train(nets, examples, recipe, TrainingRuns(RUNS, SIZES, SEED), **(settings | options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("optimiser", [Optimiser("sgd", momentum=0.9), Optimiser("adam"), Optimiser("rmsprop")])
 def test_other_device_gives_the_cpus_numbers(optimiser: Optimiser, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = Recipe(epochs=1, batch_size=30, optimiser=optimiser, backend="torch")
+    recipe = TrainingRecipe(epochs=1, batch_size=30, optimiser=optimiser, backend="torch")
     here = trained(nets_of(), recipe, vectors())
-    monkeypatch.setattr(loop, "current", lazy_device)
+    monkeypatch.setattr(stack, "current", lazy_device)
     nets = nets_of()
     there = trained(nets, recipe, vectors())
     for mine, theirs in ((here.last, there.last), (here.best, there.best)):
@@ -90,7 +91,7 @@ def test_other_device_gives_the_cpus_numbers(optimiser: Optimiser, monkeypatch: 
 def test_gated_networks_train_there(elsewhere: None) -> None:
     nets = build(fully_connected((5,), 8, 3, 3), decoupled(beta=4.0, height=1.0), RUNS, SEED)
     before = nets.parameters.rows()
-    result = trained(nets, Recipe(epochs=1, batch_size=30), vectors())
+    result = trained(nets, TrainingRecipe(epochs=1, batch_size=30), vectors())
     assert torch.isfinite(result.last).all()
     assert not torch.equal(result.last, before)
 
@@ -126,9 +127,9 @@ def test_probes_and_augmentation_see_the_cpu(elsewhere: None) -> None:
     def augment(inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         return inputs + torch.randn(inputs.shape, generator=generator)
 
-    recipe = Recipe(epochs=1, batch_size=20)
+    recipe = TrainingRecipe(epochs=1, batch_size=20, augment=augment)
     probe = Probe(measure, epochs=frozenset({0, 1}), steps=frozenset({2}))  # type: ignore[arg-type]
-    trained(nets_of(), recipe, vectors(), probes=[probe], augment=augment)
+    trained(nets_of(), recipe, vectors(), probes=[probe])
     assert seen == ["cpu"] * 3
 
 
@@ -139,7 +140,7 @@ def test_dot_products_are_measured_there(monkeypatch: pytest.MonkeyPatch) -> Non
     def measured() -> list[float]:
         nets = draw_runs(DeepArchitecture("fc", 2, 5, "norm_relu", (3, 2, 2), 3, fan="fan_in"), RUNS, 0)
         probes = [dot_product_probe(inputs, [0, 1])]
-        found = trained(nets, Recipe(epochs=1, batch_size=15), examples, probes=probes)  # type: ignore[arg-type]
+        found = trained(nets, TrainingRecipe(epochs=1, batch_size=15), examples, probes=probes)  # type: ignore[arg-type]
         return found.measured["dot_product"].tolist()
 
     here, seen = measured(), []
@@ -149,16 +150,24 @@ def test_dot_products_are_measured_there(monkeypatch: pytest.MonkeyPatch) -> Non
         return mean_dot_product(representations, absolute)
 
     monkeypatch.setattr(representations, "mean_dot_product", noted)
-    monkeypatch.setattr(loop, "current", lazy_device)
+    monkeypatch.setattr(stack, "current", lazy_device)
     assert measured() == pytest.approx(here, rel=1e-4, abs=1e-5)
     assert seen == ["lazy"] * 2
 
 
 def test_a_killed_training_goes_on_there(elsewhere: None, tmp_path: Path) -> None:
-    whole = trained(nets_of(), Recipe(epochs=2, batch_size=30, optimiser=Optimiser(momentum=0.9)), vectors())
-    file = ProgressFile(tmp_path / "progress.npz", "key")
-    trained(nets_of(), Recipe(epochs=1, batch_size=30, optimiser=Optimiser(momentum=0.9)), vectors(), progress=file)
+    whole = trained(nets_of(), TrainingRecipe(epochs=2, batch_size=30, optimiser=Optimiser(momentum=0.9)), vectors())
+    file = Checkpoint(tmp_path / "progress.npz", "key")
+    trained(
+        nets_of(),
+        TrainingRecipe(epochs=1, batch_size=30, optimiser=Optimiser(momentum=0.9)),
+        vectors(),
+        checkpoint=file,
+    )
     resumed = trained(
-        nets_of(), Recipe(epochs=2, batch_size=30, optimiser=Optimiser(momentum=0.9)), vectors(), progress=file
+        nets_of(),
+        TrainingRecipe(epochs=2, batch_size=30, optimiser=Optimiser(momentum=0.9)),
+        vectors(),
+        checkpoint=file,
     )
     torch.testing.assert_close(resumed.last, whole.last, rtol=1e-5, atol=1e-6)

@@ -7,7 +7,7 @@ import torch
 from tangentbench.networks.resnet_runs import DeepArchitecture, draw_runs
 from tangentbench.theory.activations import activation
 from tangentbench.training.batches import Examples
-from tangentbench.training.loop import Recipe, train
+from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train
 from tangentbench.training.representations import dot_product_probe, mean_dot_product
 
 
@@ -52,8 +52,8 @@ def test_the_loop_records_it_after_the_epochs_asked_for():
     nets = draw_runs(DeepArchitecture("fc", 2, 5, "norm_relu", (3, 4, 4), 3, fan="fan_in"), [0, 1], 0)
     examples = Examples(inputs, torch.arange(30) % 3)
     probe = dot_product_probe(inputs, [0, 2])
-    recipe = Recipe(3, batch_size=10)
-    found = train(nets, examples, recipe, runs=[0, 1], step_sizes=[0.1] * 2, seed=0, label="probe", probes=[probe])
+    recipe = TrainingRecipe(3, batch_size=10)
+    found = train(nets, examples, recipe, TrainingRuns([0, 1], [0.1] * 2, 0), label="probe", probes=[probe])
     assert found.measured[["epoch", "run"]].to_numpy().tolist() == [[0, 0], [0, 1], [2, 0], [2, 1]]
     by_epoch = found.measured.pivot(index="epoch", columns="run", values="dot_product")
     assert (by_epoch.loc[0] != by_epoch.loc[2]).all()

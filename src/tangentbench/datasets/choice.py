@@ -13,7 +13,7 @@ from tangentbench.errors import TangentbenchError, UnknownName
 
 PIXELS = ("standardised", "unit_interval")
 SUBSETS = ("balanced", "random")
-TRAIN, TEST = 0, 1
+TRAIN_STREAM, TEST_STREAM = 0, 1
 ROWS = 4096  # images taken to double precision at a time
 
 Labels = NDArray[np.int64]
@@ -68,9 +68,9 @@ class Selection:
 def select(dataset: Dataset, choice: ImageChoice, seed: int) -> Selection:
     """The chosen images: for training others for each `subset_number`, for testing the same for all."""
     kept_train = chosen(
-        dataset, "train", choice.train, choice.subset, np.random.default_rng([seed, TRAIN, choice.subset_number])
+        dataset, "train", choice.train, choice.subset, np.random.default_rng([seed, TRAIN_STREAM, choice.subset_number])
     )
-    kept_test = chosen(dataset, "test", choice.test, choice.subset, np.random.default_rng([seed, TEST]))
+    kept_test = chosen(dataset, "test", choice.test, choice.subset, np.random.default_rng([seed, TEST_STREAM]))
     x_train, x_test = dataset.x_train[kept_train], dataset.x_test[kept_test]
     if choice.pixels == "standardised":
         mean, spread = channel_moments(dataset.x_train)

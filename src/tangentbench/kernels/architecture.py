@@ -16,7 +16,7 @@ class InvalidKernelInput(TangentbenchError):
 
 
 @dataclass(frozen=True)
-class Architecture:
+class CntkSpec:
     """A ReLU network of `depth - 1` convolutions (stride 1, zero padding) and one fully connected layer.
 
     train_first_last: whether the first convolution and the last layer are trained; where they are not, their
@@ -30,7 +30,7 @@ class Architecture:
     filter: int
 
     @classmethod
-    def checked(cls, depth: Any, pooling: Any, kind: Any, train_first_last: Any, filter: Any) -> Architecture:
+    def checked(cls, depth: Any, pooling: Any, kind: Any, train_first_last: Any, filter: Any) -> CntkSpec:
         if pooling not in ("gap", "flatten"):
             raise UnknownName("pooling", str(pooling), ["gap", "flatten"])
         if kind not in ("ntk", "nngp"):

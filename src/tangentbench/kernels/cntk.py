@@ -20,7 +20,7 @@ from tqdm import tqdm
 from tangentbench.device import on_gpu
 from tangentbench.errors import UnknownName
 from tangentbench.kernels import native, small_angles
-from tangentbench.kernels.architecture import Architecture, InvalidKernelInput, Kind, Pooling
+from tangentbench.kernels.architecture import CntkSpec, InvalidKernelInput, Kind, Pooling
 
 Backend = Literal["auto", "native", "triton", "torch", "neural-tangents"]
 BACKENDS = ("auto", "native", "triton", "torch", "neural-tangents")
@@ -63,7 +63,7 @@ def cntk(
         gram = cntk(images, depth=11)                       # CNTK-GAP with 10 convolutions
         cross = cntk(test, images, depth=4, pooling="flatten")
     """
-    architecture = Architecture.checked(depth, pooling, kind, train_first_last, filter)
+    architecture = CntkSpec.checked(depth, pooling, kind, train_first_last, filter)
     precision = computing_type(x1, x2, dtype)
     first = checked_images(x1, "x1", precision)
     second = None if x2 is None else checked_images(x2, "x2", precision)
@@ -159,7 +159,7 @@ def thread_count(threads: int | None) -> int:
 def tiles(
     first: np.ndarray,
     second: np.ndarray | None,
-    architecture: Architecture,
+    architecture: CntkSpec,
     backend: str,
     threads: int,
     progress: bool,
@@ -182,7 +182,7 @@ def tiles(
             bar.update((row.stop - row.start) * (column.stop - column.start))
 
 
-def tile_shape(images: np.ndarray, architecture: Architecture, symmetric: bool) -> tuple[int, int]:
+def tile_shape(images: np.ndarray, architecture: CntkSpec, symmetric: bool) -> tuple[int, int]:
     area = images.shape[2] * images.shape[3]
     tables = 4 * area * architecture.convolutions * images.itemsize
     side = min(TILE_LIMIT, max(16, TILE_TABLE_BYTES // tables // 16 * 16))
@@ -196,7 +196,7 @@ def tile_shape(images: np.ndarray, architecture: Architecture, symmetric: bool) 
 
 
 def tile(
-    first: np.ndarray, second: np.ndarray | None, architecture: Architecture, backend: str, threads: int
+    first: np.ndarray, second: np.ndarray | None, architecture: CntkSpec, backend: str, threads: int
 ) -> np.ndarray:
     if backend == "neural-tangents":
         from tangentbench.kernels import oracle
@@ -208,7 +208,7 @@ def tile(
     return small_angles.rectangle(first, second, architecture, compute)
 
 
-def rectangle_of(backend: str, architecture: Architecture, threads: int) -> small_angles.Rectangle:
+def rectangle_of(backend: str, architecture: CntkSpec, threads: int) -> small_angles.Rectangle:
     if backend == "native":
         return lambda x1, x2, sine: native.rectangle(x1, x2, architecture, threads, sine)
     if backend == "triton":

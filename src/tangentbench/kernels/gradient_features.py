@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tangentbench.device import current
-from tangentbench.networks.ntk_cnn import WideNets
+from tangentbench.networks.ntk_cnn import NtkCnnNets
 
 BATCH = 16
 """Images whose gradients are made together; unfolded patches of a layer are what takes memory."""
@@ -30,7 +30,7 @@ class GradientKernel:
     of the first images, which the next tile of a row has again, are kept.
     """
 
-    def __init__(self, nets: WideNets, slot: int = 0) -> None:
+    def __init__(self, nets: NtkCnnNets, slot: int = 0) -> None:
         if nets.architecture.outputs != 1:
             raise ValueError(f"features are gradients of one output, not of {nets.architecture.outputs}")
         self.nets, self.slot = nets, slot
@@ -75,7 +75,7 @@ def as_images(images: Array) -> Tensor:
 
 
 @torch.no_grad()
-def gradients(nets: WideNets, slot: int, images: Tensor) -> Iterator[Tensor]:
+def gradients(nets: NtkCnnNets, slot: int, images: Tensor) -> Iterator[Tensor]:
     """d f / d W(h) for images (B, h, w, c), flattened to (B, features), for each trained layer, the last one first.
 
     With b(h) the derivative of f by the layer's pre-activations, d f / d W(h) sums b(h) times the patch of x(h-1) over
@@ -101,7 +101,7 @@ def gradients(nets: WideNets, slot: int, images: Tensor) -> Iterator[Tensor]:
                 above = below @ own[name].T
 
 
-def signals_and_gates(nets: WideNets, own: dict[str, Tensor], images: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+def signals_and_gates(nets: NtkCnnNets, own: dict[str, Tensor], images: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     """x(0), ..., x(L), channels first, and where the pre-activations of the layers 1, ..., L are positive."""
     architecture = nets.architecture
     signals = [images.permute(0, 3, 1, 2) if architecture.convolutional else images.flatten(1)]

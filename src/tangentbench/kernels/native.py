@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.kernels.architecture import Architecture, InvalidKernelInput
+from tangentbench.kernels.architecture import CntkSpec, InvalidKernelInput
 
 LIBRARY = Path(__file__).with_name("_cntk_core.so")
 LIBRARY_VARIABLE = "TANGENTBENCH_CORE"
@@ -36,8 +36,8 @@ class NativeCoreMissing(TangentbenchError):
         )
 
 
-class Request(ctypes.Structure):
-    """The struct of the same name in src/native/recursion/cntk.cpp."""
+class CntkRequest(ctypes.Structure):
+    """`Request` in src/native/recursion/cntk.cpp."""
 
     _fields_ = [
         (name, ctypes.c_int)
@@ -70,7 +70,7 @@ def load() -> ctypes.CDLL | str:
     for precision in ("float32", "float64"):
         rectangle = getattr(library, f"tangentbench_cntk_{precision}")
         rectangle.argtypes = [
-            ctypes.POINTER(Request),
+            ctypes.POINTER(CntkRequest),
             ctypes.c_char_p,
             *images,
             *images,
@@ -96,7 +96,7 @@ def opened(file: Path) -> ctypes.CDLL | str:
 def same_request(library: ctypes.CDLL) -> bool:
     """Whether a core that was not built with this checkout understands its requests."""
     size = getattr(library, "tangentbench_request_bytes", None)
-    return size is not None and size() == ctypes.sizeof(Request)
+    return size is not None and size() == ctypes.sizeof(CntkRequest)
 
 
 def available() -> bool:
@@ -154,7 +154,7 @@ def describe() -> dict[str, Any]:
 
 
 def rectangle(
-    x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, threads: int, doubtful_sine: float = 0.0
+    x1: np.ndarray, x2: np.ndarray | None, architecture: CntkSpec, threads: int, doubtful_sine: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
 
@@ -165,7 +165,7 @@ def rectangle(
     symmetric = x2 is None
     second = x1 if x2 is None else x2
     _, channels, height, width = x1.shape
-    request = Request(
+    request = CntkRequest(
         channels,
         height,
         width,

@@ -20,8 +20,8 @@ UNFIT_NETWORK = 3
 SUPPORTED = (Convolution, Relu, AveragePool)
 
 
-class Request(ctypes.Structure):
-    """LayeredRequest in src/native/recursion/layered.cpp."""
+class LayeredRequest(ctypes.Structure):
+    """The struct of the same name in src/native/recursion/layered.cpp."""
 
     _fields_ = [
         (name, ctypes.c_int) for name in ("channels", "height", "width", "tangent", "global", "steps", "threads")
@@ -44,7 +44,7 @@ def functions() -> dict[str, Any]:
         if function is None:
             raise native.NativeCoreMissing("it was built before networks could be given as layers")
         function.argtypes = [
-            ctypes.POINTER(Request),
+            ctypes.POINTER(LayeredRequest),
             ctypes.POINTER(Step),
             ctypes.c_char_p,
             *images,
@@ -100,7 +100,7 @@ def pairs(
     _, channels, height, width = x1.shape
     steps, factors = zip(*(step_of(layer) for layer in layers), strict=True) if layers else ((), ())
     everywhere = isinstance(gather, GlobalAveragePool)
-    request = Request(channels, height, width, tangent, everywhere, len(steps), threads)
+    request = LayeredRequest(channels, height, width, tangent, everywhere, len(steps), threads)
     wanted = np.ascontiguousarray(chosen, dtype=np.int32)
     out = np.empty((len(wanted), 2))
     status = functions()[x1.dtype.name](

@@ -22,13 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tangentbench.kernels.architecture import Architecture
+from tangentbench.kernels.architecture import CntkSpec
 from tangentbench.kernels.neural_tangents_compat import stax
 
 PAIRS_AT_ONCE = {"gap": 4, "flatten": 4096}
 
 
-def kernel_function(architecture: Architecture) -> Callable[[Any, Any], Any]:
+def kernel_function(architecture: CntkSpec) -> Callable[[Any, Any], Any]:
     """A function of two image batches (n, height, width, channels) that gives the kernel in the paper's scale."""
     side = (architecture.filter, architecture.filter)
     convolution = stax.Conv(1, side, padding="SAME", W_std=math.sqrt(2), b_std=None, parameterization="ntk")
@@ -51,7 +51,7 @@ def kernel_function(architecture: Architecture) -> Callable[[Any, Any], Any]:
     return kernel
 
 
-def rectangle(x1: np.ndarray, x2: np.ndarray, architecture: Architecture) -> np.ndarray:
+def rectangle(x1: np.ndarray, x2: np.ndarray, architecture: CntkSpec) -> np.ndarray:
     """Kernel of every image of x1 with every image of x2: float64, (n1, n2); shapes as in native.rectangle."""
     double = x1.dtype == np.float64
     with jax.enable_x64(double):

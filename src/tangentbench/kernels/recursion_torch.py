@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from tangentbench.device import current
-from tangentbench.kernels.architecture import Architecture
+from tangentbench.kernels.architecture import CntkSpec
 from tangentbench.kernels.small_angles import share
 
 CPU_BYTES = 512 << 20
@@ -24,7 +24,7 @@ SNAP_ULPS = 16
 def rectangle(
     x1: np.ndarray,
     x2: np.ndarray | None,
-    architecture: Architecture,
+    architecture: CntkSpec,
     doubtful_sine: float = 0.0,
     device: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -68,9 +68,7 @@ def normalised(images: torch.Tensor) -> tuple[torch.Tensor, np.ndarray]:
     return images / scale[:, None, None, None], scale.double().cpu().numpy()
 
 
-def block(
-    first: torch.Tensor, second: torch.Tensor, architecture: Architecture, place: torch.device
-) -> tuple[int, int]:
+def block(first: torch.Tensor, second: torch.Tensor, architecture: CntkSpec, place: torch.device) -> tuple[int, int]:
     """How many images of each batch fit into memory together."""
     area = first.shape[2] * first.shape[3]
     entry = first.element_size() * TENSORS_ALIVE * (area * area if architecture.pooling == "gap" else area)
@@ -82,7 +80,7 @@ def block(
     return min(len(first), max(1, pairs // columns)), columns
 
 
-def variances(images: torch.Tensor, architecture: Architecture) -> list[torch.Tensor]:
+def variances(images: torch.Tensor, architecture: CntkSpec) -> list[torch.Tensor]:
     """Sigma^(h)(x, x) at equal positions for h = 0 .. L - 1, each (n, height, width)."""
     maps = [box_sum(torch.einsum("nchw,nchw->nhw", images, images), architecture.filter)]
     for _ in range(architecture.convolutions - 1):
@@ -95,7 +93,7 @@ def block_kernel(
     second: torch.Tensor,
     first_variances: list[torch.Tensor],
     second_variances: list[torch.Tensor],
-    architecture: Architecture,
+    architecture: CntkSpec,
     doubtful_sine: float,
     same_image_at: int | None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -130,7 +128,7 @@ def block_kernel(
     return values, total(doubted, architecture)
 
 
-def total(values: torch.Tensor, architecture: Architecture) -> torch.Tensor:
+def total(values: torch.Tensor, architecture: CntkSpec) -> torch.Tensor:
     """The last layer's sum or mean over positions, (n1, n2)."""
     flat = values.flatten(2)
     return (flat.mean(2) if architecture.pooling == "gap" else flat.sum(2)) / architecture.filter**2

@@ -23,7 +23,7 @@ import torch
 
 from tangentbench.device import current, on_gpu
 from tangentbench.errors import TangentbenchError
-from tangentbench.kernels.architecture import Architecture
+from tangentbench.kernels.architecture import CntkSpec
 from tangentbench.kernels.recursion_torch import inverse_root, normalised, variances
 from tangentbench.kernels.small_angles import share
 
@@ -63,7 +63,7 @@ def power_of_two(size: int) -> int:
 def rectangle(
     x1: np.ndarray,
     x2: np.ndarray | None,
-    architecture: Architecture,
+    architecture: CntkSpec,
     doubtful_sine: float = 0.0,
     device: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +102,7 @@ def usable_device(device: str | None) -> torch.device:
     return torch.device(device or "cuda") if device or not on_gpu() else current()
 
 
-def launches(pairs: int, area: int, architecture: Architecture) -> list[tuple[int, int]]:
+def launches(pairs: int, area: int, architecture: CntkSpec) -> list[tuple[int, int]]:
     """Ranges of pairs whose partial sums fit into memory."""
     planes = area if architecture.pooling == "gap" else 1
     size = max(1, min(MOST_PAIRS, PARTIAL_BYTES // (8 * planes)))
@@ -116,7 +116,7 @@ class Side:
         self.pixels, self.roots, self.inverses, self.scale = pixels, roots, inverses, scale
 
     @classmethod
-    def of(cls, images: np.ndarray, architecture: Architecture, place: torch.device) -> Side:
+    def of(cls, images: np.ndarray, architecture: CntkSpec, place: torch.device) -> Side:
         """pixels: (n, channels, height, width); roots and inverses: (n, convolutions, height, width)."""
         pixels, scale = normalised(torch.as_tensor(images).to(place))
         maps = torch.stack(variances(pixels, architecture), dim=1)
@@ -128,7 +128,7 @@ def pair_sums(
     second: Side,
     rows: np.ndarray,
     columns: np.ndarray,
-    architecture: Architecture,
+    architecture: CntkSpec,
     doubtful_sine: float,
 ) -> np.ndarray:
     """Sums over all positions of all planes of each pair, and what of them is doubtful: float64, (2, pairs)."""

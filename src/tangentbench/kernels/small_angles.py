@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tangentbench.kernels.architecture import Architecture
+from tangentbench.kernels.architecture import CntkSpec
 
 Rectangle = Callable[[np.ndarray, np.ndarray | None, float], tuple[np.ndarray, np.ndarray]]
 """A backend: from images x1, x2 (None: x1 itself) and a sine to the kernel (n1, n2) and the share of each entry that
@@ -35,7 +35,7 @@ def share(doubtful: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.asarray(np.divide(doubtful, whole, out=np.zeros_like(whole), where=whole > 0))
 
 
-def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: Architecture, compute: Rectangle) -> np.ndarray:
+def rectangle(x1: np.ndarray, x2: np.ndarray | None, architecture: CntkSpec, compute: Rectangle) -> np.ndarray:
     """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
 
     x1, x2: (n, channels, height, width). float32 images give 1e-5 or better, float64 images 1e-9.

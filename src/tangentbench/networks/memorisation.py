@@ -23,7 +23,7 @@ WEIGHT_LAWS = ("bernoulli", "gaussian")
 
 
 @dataclass(frozen=True)
-class Architecture:
+class MemorisationSpec:
     """The sizes and random laws all runs of a batch share."""
 
     width: int
@@ -84,7 +84,7 @@ class MemorisationNets(LayeredNets):
 
 
 def draw(
-    architecture: Architecture, runs: Sequence[int], seed: int, dtype: torch.dtype = torch.float32
+    architecture: MemorisationSpec, runs: Sequence[int], seed: int, dtype: torch.dtype = torch.float32
 ) -> MemorisationNets:
     """The untrained networks of the given runs, with targets from Uniform[-1, 1].
 
@@ -110,7 +110,7 @@ def draw(
     return nets
 
 
-def draw_weights(architecture: Architecture, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+def draw_weights(architecture: MemorisationSpec, shape: Sequence[int], generator: torch.Generator) -> Tensor:
     if architecture.weight_law == "gaussian":
         return architecture.weight_scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
     signs = 2 * torch.randint(0, 2, tuple(shape), generator=generator) - 1

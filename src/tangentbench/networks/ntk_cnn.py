@@ -27,7 +27,7 @@ KINDS = ("fc", "cnn_v", "cnn_gap")
 
 
 @dataclass(frozen=True)
-class WideArchitecture:
+class NtkCnnSpec:
     """What the runs of a batch share; `depth` counts the layers of weights, `width` units or channels."""
 
     kind: str
@@ -69,12 +69,12 @@ class WideArchitecture:
         return names if self.train_first_last else names[1:-1]
 
 
-class WideNets:
+class NtkCnnNets:
     """A batch of R runs; run k is a function of (seed, k)."""
 
     def __init__(
         self,
-        architecture: WideArchitecture,
+        architecture: NtkCnnSpec,
         runs: Sequence[int],
         seed: int,
         *,

@@ -23,7 +23,7 @@ from tangentbench.theory.quadrature import Function
 
 
 @dataclass
-class WideNets(LayeredNets):
+class NtkMlpNets(LayeredNets):
     """A batch of runs on the same inputs; training changes the weights in place.
 
     Shapes, with R runs, n inputs of dimension d, width m and L hidden layers:
@@ -81,7 +81,7 @@ class TopLayers:
     targets: Tensor
 
     @classmethod
-    def of(cls, nets: WideNets) -> TopLayers:
+    def of(cls, nets: NtkMlpNets) -> TopLayers:
         return cls(nets.hidden()[-1], nets.last.clone(), nets.targets)
 
     def descend(self, step_sizes: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ def draw(
     depth: int,
     runs: Sequence[int],
     seed: int,
-) -> WideNets:
+) -> NtkMlpNets:
     """Untrained float32 networks of `depth` hidden layers; `inputs` (n, d), `targets` (R, n).
 
     Run k's weights depend on (seed, k, width, depth) alone, so that activations are compared on the same ones.
@@ -120,7 +120,7 @@ def draw(
         generator = run_generator(seed, run, width, depth)
         for weights in (first[slot], middle[:, slot], last[slot]):
             weights.copy_(torch.randn(weights.shape, generator=generator))
-    return WideNets(
+    return NtkMlpNets(
         activation,
         first,
         middle,

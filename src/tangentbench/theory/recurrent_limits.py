@@ -21,7 +21,7 @@ GATE_BIAS_VARIANCE = 1.0
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SampledKernel:
     """A kernel found by sampling: `draws` (K, S, S), one for each independent scrambling of the points."""
 
     draws: np.ndarray
@@ -96,7 +96,7 @@ def sobol_uniforms(dimension: int, log2_points: int, seed: int) -> np.ndarray:
     return np.clip(points, 2.0**-53, 1 - 2.0**-53)
 
 
-def gru_state_kernel(sequences: Sequences, log2_points: int = 14, scramblings: int = 8) -> Estimate:
+def gru_state_kernel(sequences: Sequences, log2_points: int = 14, scramblings: int = 8) -> SampledKernel:
     """The limit (S, S) of h . h' / n for the states of a GRU with unit variances of all weights and biases.
 
     With z, r, c the pre-activations of update gate, reset gate and candidate, and g the gate,
@@ -107,7 +107,7 @@ def gru_state_kernel(sequences: Sequences, log2_points: int = 14, scramblings: i
     only the weights' products need sampling, by randomised quasi-Monte Carlo over the S variables z.
     """
     draws = [gru_draw(sequences, log2_points, seed) for seed in range(scramblings)]
-    return Estimate(np.stack(draws))
+    return SampledKernel(np.stack(draws))
 
 
 def gru_draw(sequences: Sequences, log2_points: int, seed: int) -> np.ndarray:

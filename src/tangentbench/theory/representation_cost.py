@@ -82,7 +82,7 @@ def repulsion(z: Array, above: Array, bias: float, tikhonov: float = 0.0) -> Arr
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedWeights:
     """A trained network: weights W_l (n_l, n_(l-1) + 1), and what the inputs Z_0^s (d, N) make of them."""
 
     weights: Sequence[Array]

@@ -1,4 +1,4 @@
-"""Labelled inputs as tensors, and the order in which each run sees them."""
+"""Labelled inputs as tensors, the order in which each run sees them, and their augmentation."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tangentbench.errors import TangentbenchError
 from tangentbench.networks.initialisation import stream
 
 ORDER, AUGMENTATION = 7, 8
 """Tell the streams of the data's order and of augmentation from those of the weights."""
+
+PADDING = 4
+"""Zeros around an image before the crop, as for CIFAR-10 since He et al. (2016)."""
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """A batch of inputs (B, ...) of one run to inputs of the same shape."""
@@ -77,3 +81,16 @@ class Batches:
                 changed = [self.augment(own.cpu(), one) for own, one in zip(inputs, generators, strict=True)]
                 inputs = torch.stack(changed).to(inputs.device)
             yield inputs, self.examples.labels[chosen]
+
+
+def crop_and_flip(images: Tensor, generator: torch.Generator, padding: int = PADDING) -> Tensor:
+    """Images (B, channels, height, width), each moved by up to `padding` pixels and mirrored with probability 1/2.
+
+    What moves in from outside is zero. The result depends on images and generator only.
+    """
+    count, _, height, width = images.shape
+    offsets = torch.randint(0, 2 * padding + 1, (2, count), generator=generator)
+    mirrored = torch.rand(count, generator=generator) < 0.5
+    windows = functional.pad(images, (padding,) * 4).unfold(2, height, 1).unfold(3, width, 1)
+    cropped = windows[torch.arange(count), :, offsets[0], offsets[1]]
+    return torch.where(mirrored[:, None, None, None], cropped.flip(3), cropped)

@@ -1,6 +1,7 @@
-"""The training loop of every study: many runs of one architecture as one batched program.
+"""Training by minibatches: many runs of one architecture as one batched program.
 
-A run is a function of (seed, run) and its step size: it takes the same steps whichever runs train beside it.
+A run is a function of (seed, run) and its learning rate: it takes the same steps whichever runs train beside it.
+Trainings of other kinds (full batch, gradient flow, ensembles of small networks) are in `engines`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from tangentbench.device import CPU, current
+from tangentbench.device import CPU
 from tangentbench.errors import Diverged, TangentbenchError, UnknownName
-from tangentbench.networks.stack import Stack, move
+from tangentbench.networks.stack import Stack, move, on_device
 from tangentbench.training.batches import Augment, Batches, Examples, shuffled
+from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.engines.native_mlp import BLOCK_STEPS, CompiledSteps, knows
 from tangentbench.training.losses import LOSSES, hits
 from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay, StepDrops
-from tangentbench.training.progress_file import ProgressFile
 
 NEVER = 1.01
 """A train accuracy that is never reached."""
@@ -46,8 +47,8 @@ class Networks(Protocol):
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How runs are trained, apart from their step sizes."""
+class TrainingRecipe:
+    """How runs are trained, apart from their learning rates."""
 
     epochs: int
     batch_size: int = 32
@@ -59,6 +60,8 @@ class Recipe:
     snapshot_epochs: tuple[int, ...] = ()
     diverging: str = "raise"
     """What a loss that is no number does: `raise` an error, or `stop` that run with accuracy 0."""
+    augment: Augment | None = None
+    """Changes each run's batch of training inputs with random numbers of that run and epoch; it works on the CPU."""
     evaluation_batch: int = 500
     backend: str = "auto"
     """`auto`: compiled steps where they know the network, `torch`: autograd, `native`: compiled steps or an error."""
@@ -70,6 +73,27 @@ class Recipe:
             raise UnknownName("way to treat divergence", self.diverging, ("raise", "stop"))
         if self.backend not in BACKENDS:
             raise UnknownName("backend of training", self.backend, BACKENDS)
+
+
+@dataclass(frozen=True)
+class TrainingRuns:
+    """Which runs are trained.
+
+    numbers: distinct numbers of the runs.
+    learning_rates: one per run.
+    order: names the streams of the runs' data order (default: `numbers`), so that runs with different learning rates
+        can see the same batches.
+    """
+
+    numbers: Sequence[int]
+    learning_rates: Sequence[float]
+    seed: int
+    order: Sequence[int] | None = None
+
+    def order_of(self, runs: Sequence[int]) -> list[int]:
+        """The streams of the data order of these runs."""
+        of = dict(zip(self.numbers, self.order or self.numbers, strict=True))
+        return [of[run] for run in runs]
 
 
 Measure = Callable[[Any, Sequence[int], int], list[dict[str, Any]]]
@@ -92,7 +116,7 @@ class Trained:
     """What a training leaves; the rows of `last`, `best` and the snapshots are the runs in the order given."""
 
     history: pd.DataFrame
-    """A row a run and epoch: run, epoch, train_loss, train_accuracy and <set>_accuracy for each evaluated set."""
+    """One row per run and epoch: run, epoch, train_loss, train_accuracy and <set>_accuracy for each evaluated set."""
     measured: pd.DataFrame
     """The probes' rows."""
     last: Tensor
@@ -103,7 +127,7 @@ class Trained:
     """(R, P) after the epochs asked for; of a run that had ended, its last."""
 
     def accuracies(self, of: str = "test") -> pd.DataFrame:
-        """Both protocols, a row a run: `best` over the epochs (the papers') and `last`, in percent, and `epochs`."""
+        """Both protocols, one row per run: `best` over the epochs (the papers'), `last`, both in percent, `epochs`."""
         groups = self.history.sort_values(["run", "epoch"]).groupby("run", sort=True)
         column = f"{of}_accuracy"
         table = groups.agg(best=(column, "max"), last=(column, "last"), epochs=("epoch", "max"))
@@ -113,53 +137,45 @@ class Trained:
 def train(
     nets: Networks,
     examples: Examples,
-    recipe: Recipe,
+    recipe: TrainingRecipe,
+    runs: TrainingRuns,
     *,
-    runs: Sequence[int],
-    step_sizes: Sequence[float],
-    seed: int,
     label: str,
     evaluate: Mapping[str, Examples] | None = None,
     probes: Sequence[Probe] = (),
-    progress: ProgressFile | None = None,
-    order_runs: Sequence[int] | None = None,
-    augment: Augment | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Trained:
     """Train `nets` on `examples`, measuring accuracy on the sets of `evaluate` after every epoch.
 
-    `runs` numbers the runs and must be distinct; `order_runs` (default: `runs`) names the streams of their data order,
-    so that runs of different step sizes can see the same batches. `augment` changes each run's batch of training inputs
-    with random numbers of that run and epoch. `nets` end up with fewer runs where some stop early.
-
-    It runs on the process's device (device.py) and leaves `nets` and everything it returns on the CPU; augmentation,
-    and probes that do not ask for the device, are given networks and inputs on the CPU.
+    `nets` end up with fewer runs where some stop early. It runs on the process's device (device.py) and leaves `nets`
+    and everything it returns on the CPU; probes that do not ask for the device are given networks on the CPU.
     """
-    place = current()
-    move(nets, place)
-    examples = examples.to(place)
-    seen = {name: one.to(place) for name, one in (evaluate or {}).items()}
-    session = Session(nets, recipe, list(runs), list(step_sizes), seen, probes, label)
-    order = dict(zip(runs, order_runs or runs, strict=True))
-    if progress is None or not session.resume(progress):
-        session.probe_epoch()
-    saved = time.monotonic()
-    batches = Batches(examples, recipe.batch_size, augment)
-    steps_an_epoch = -(-len(examples) // recipe.batch_size)
-    with tqdm(total=recipe.epochs * steps_an_epoch, desc=label, unit="step", disable=None) as bar:
-        bar.update(session.epoch * steps_an_epoch)
-        while session.active and session.epoch < recipe.epochs:
-            session.train_epoch(batches, [order[run] for run in session.active], seed, bar.update)
-            if progress and time.monotonic() - saved >= progress.every_seconds:
-                session.store(progress)
-                saved = time.monotonic()
-    if progress:
-        session.store(progress)
-    move(nets, CPU)
+    with on_device(nets) as device:
+        seen = {name: one.to(device) for name, one in (evaluate or {}).items()}
+        session = TrainingSession(nets, recipe, runs, seen, probes, label)
+        if checkpoint is None or not session.resume(checkpoint):
+            session.probe_epoch()
+        _train_epochs(session, Batches(examples.to(device), recipe.batch_size, recipe.augment), checkpoint)
     return session.result()
 
 
+def _train_epochs(session: TrainingSession, batches: Batches, checkpoint: Checkpoint | None) -> None:
+    """All epochs that are left."""
+    epochs, saved = session.recipe.epochs, time.monotonic()
+    steps_per_epoch = -(-len(batches.examples) // batches.batch)
+    with tqdm(total=epochs * steps_per_epoch, desc=session.label, unit="step", disable=None) as bar:
+        bar.update(session.epoch * steps_per_epoch)
+        while session.active and session.epoch < epochs:
+            session.train_epoch(batches, bar.update)
+            if checkpoint and time.monotonic() - saved >= checkpoint.every_seconds:
+                session.store(checkpoint)
+                saved = time.monotonic()
+    if checkpoint:
+        session.store(checkpoint)
+
+
 @dataclass(frozen=True, eq=False)
-class Block:
+class StepBlock:
     """Steps taken: `losses` (S, R) before each, `right` (S, R) examples of the batch, and its `sizes` (S,)."""
 
     losses: Tensor
@@ -167,41 +183,40 @@ class Block:
     sizes: Tensor
 
 
-class Session:
+class TrainingSession:
     """A training under way: the runs still active, and what was recorded so far."""
 
     def __init__(
         self,
         nets: Networks,
-        recipe: Recipe,
-        runs: list[int],
-        step_sizes: list[float],
+        recipe: TrainingRecipe,
+        runs: TrainingRuns,
         evaluate: Mapping[str, Examples],
         probes: Sequence[Probe],
         label: str,
     ) -> None:
         self.nets, self.recipe, self.runs, self.evaluate, self.probes = nets, recipe, runs, evaluate, probes
         self.label = label
-        self.active = list(runs)
-        self.slot_of = {run: slot for slot, run in enumerate(runs)}
-        self.optimiser = StackedOptimiser(recipe.optimiser, nets.parameters, step_sizes)
+        self.active = list(runs.numbers)
+        self.slot_of = {run: slot for slot, run in enumerate(runs.numbers)}
+        self.optimiser = StackedOptimiser(recipe.optimiser, nets.parameters, runs.learning_rates)
         self.loss = LOSSES[recipe.loss]
         self.compiled: CompiledSteps | None = None
         self.epoch = 0
         self.last, self.best = nets.parameters.rows(), nets.parameters.rows()
-        self.best_accuracy = np.full(len(runs), -1.0)
+        self.best_accuracy = np.full(len(runs.numbers), -1.0)
         self.snapshots: dict[int, Tensor] = {}
         self.history: list[dict[str, Any]] = []
         self.measured: list[dict[str, Any]] = []
 
-    def train_epoch(self, batches: Batches, order: Sequence[int], seed: int, on_step: Callable[[int], Any]) -> None:
+    def train_epoch(self, batches: Batches, on_step: Callable[[int], Any]) -> None:
         """One pass over the data, then what is measured after it."""
         self.epoch += 1
         factor = self.recipe.schedule(self.epoch)
         losses = torch.zeros(len(self.active), dtype=torch.float64)
         right = torch.zeros(len(self.active), dtype=torch.int64)
         broken = torch.zeros(len(self.active), dtype=torch.bool)
-        for block in self.blocks(batches, order, seed, factor):
+        for block in self.blocks(batches, factor):
             finite = torch.isfinite(block.losses)
             if not finite.all():
                 broken |= ~finite.all(dim=0)
@@ -213,18 +228,19 @@ class Session:
         count = len(batches.examples)
         self.record((losses / count).tolist(), (right / count).tolist(), broken.tolist())
 
-    def blocks(self, batches: Batches, order: Sequence[int], seed: int, factor: float) -> Iterator[Block]:
+    def blocks(self, batches: Batches, factor: float) -> Iterator[StepBlock]:
         """The steps of the epoch: many at a time in compiled code where that knows how, up to the next that a probe
         asks for, otherwise one by one.
         """
         count, size = len(batches.examples), batches.batch
+        order, seed = self.runs.order_of(self.active), self.runs.seed
         if self.compiled is None and self.recipe.backend != "torch" and batches.augment is None:
             self.compiled = self.compile(batches)
         if self.compiled is None:
             for inputs, labels in batches.of_epoch(order, seed, self.epoch):
                 losses, outputs = self.descend(inputs, labels, factor)
                 right = hits(outputs, labels)
-                yield Block(losses[None].cpu(), right[None].cpu(), torch.tensor([inputs.shape[1]]))
+                yield StepBlock(losses[None].cpu(), right[None].cpu(), torch.tensor([inputs.shape[1]]))
             return
         places = shuffled(order, seed, self.epoch, count)
         step, last = 0, -(-count // size)
@@ -234,7 +250,7 @@ class Session:
             stop = min(step + min([BLOCK_STEPS, *ahead]), last)
             losses, right = self.compiled.take(places[:, step * size : stop * size], factor)
             sizes = [min(size, count - start * size) for start in range(step, stop)]
-            yield Block(losses, right, torch.tensor(sizes))
+            yield StepBlock(losses, right, torch.tensor(sizes))
             step = stop
 
     def compile(self, batches: Batches) -> CompiledSteps | None:
@@ -259,7 +275,7 @@ class Session:
         """`finite` (S, R): which losses of the last S steps are numbers."""
         if self.recipe.diverging == "raise":
             place, slot = (~finite).nonzero()[0].tolist()
-            setting = f"{self.label}, run {self.active[slot]}, step size {self.optimiser.step_sizes[slot]:g}"
+            setting = f"{self.label}, run {self.active[slot]}, learning rate {self.optimiser.learning_rates[slot]:g}"
             raise Diverged("the training loss", self.optimiser.steps - len(finite) + place + 1, setting)
 
     def record(self, losses: list[float], train_accuracy: list[float], broken: list[bool]) -> None:
@@ -277,7 +293,7 @@ class Session:
                 self.best[place] = parameters[slot]
             if broken[slot] or train_accuracy[slot] >= self.recipe.stop_at_train_accuracy:
                 ended.append(slot)
-        if len(self.active) == len(self.runs):
+        if len(self.active) == len(self.runs.numbers):
             self.last = parameters
         else:
             self.last[[self.slot_of[run] for run in self.active]] = parameters
@@ -325,7 +341,7 @@ class Session:
         move(twin, CPU)
         return twin
 
-    def store(self, file: ProgressFile) -> None:
+    def store(self, checkpoint: Checkpoint) -> None:
         facts = {
             "epoch": self.epoch,
             "active": self.active,
@@ -338,14 +354,14 @@ class Session:
         tensors |= {f"snapshot_{epoch}": rows for epoch, rows in self.snapshots.items()}
         if self.active:
             tensors |= {f"optimiser_{name}": values for name, values in self.optimiser.state().items()}
-        file.save(facts, tensors)
+        checkpoint.save(facts, tensors)
 
-    def resume(self, file: ProgressFile) -> bool:
+    def resume(self, checkpoint: Checkpoint) -> bool:
         """Go on where the file ends; False where there is none of this training."""
-        found = file.load()
+        found = checkpoint.load()
         if found is None:
             return False
-        facts, tensors = found
+        facts, tensors = found.facts, found.tensors
         slots = [self.slot_of[run] for run in facts["active"]]
         self.keep(slots)
         self.epoch = facts["epoch"]

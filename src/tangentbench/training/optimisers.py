@@ -1,4 +1,4 @@
-"""Optimisers for stacked runs, each run with its own step size, and schedules of the step size."""
+"""Optimisers for stacked runs, each run with its own learning rate, and schedules of the learning rate."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ MOMENTS = {"sgd": ("momentum_buffer",), "adam": ("exp_avg", "exp_avg_sq")}
 
 
 class StackedOptimiser:
-    """One torch optimiser over a stack: neighbouring runs of one step size are updated in a single pass."""
+    """One torch optimiser over a stack: neighbouring runs of one learning rate are updated in a single pass."""
 
-    def __init__(self, optimiser: Optimiser, stack: Stack, step_sizes: Sequence[float]) -> None:
+    def __init__(self, optimiser: Optimiser, stack: Stack, learning_rates: Sequence[float]) -> None:
         self.optimiser = optimiser
-        self.step_sizes = list(step_sizes)
+        self.learning_rates = list(learning_rates)
         self.steps = 0
         self._attach(stack)
 
@@ -99,18 +99,18 @@ class StackedOptimiser:
         self.stack = stack
         self.pieces: list[Piece] = []
         groups = []
-        for slots in stretches(self.step_sizes):
+        for slots in stretches(self.learning_rates):
             pieces = [Piece(name, slots, leaf_slice(tensor, slots)) for name, tensor in stack.tensors.items()]
             groups.append({"params": [piece.tensor for piece in pieces]})
             self.pieces += pieces
-        self.group_sizes = [self.step_sizes[slots.start] for slots in stretches(self.step_sizes)]
+        self.group_sizes = [self.learning_rates[slots.start] for slots in stretches(self.learning_rates)]
         self.updates = UPDATES[self.optimiser.name](groups, self.optimiser)
 
     def step(self, factor: float = 1.0) -> None:
-        """Update every run by its gradient, with its step size times `factor`."""
+        """Update every run by its gradient, with its learning rate times `factor`."""
         self.steps += 1
-        for group, step_size in zip(self.updates.param_groups, self.group_sizes, strict=True):
-            group["lr"] = step_size * factor
+        for group, learning_rate in zip(self.updates.param_groups, self.group_sizes, strict=True):
+            group["lr"] = learning_rate * factor
             if self.optimiser.name == "adam":
                 # Keras adds epsilon before the bias correction of the second moment, torch after it
                 group["eps"] = self.optimiser.epsilon / math.sqrt(1.0 - ADAM_BETAS[1] ** self.steps)
@@ -144,7 +144,7 @@ class StackedOptimiser:
     def keep(self, slots: Sequence[int], stack: Stack) -> None:
         """Go on with the runs at `slots`, whose parameters `stack` holds now."""
         kept = {name: rows[list(slots)] for name, rows in self.state().items()}
-        self.step_sizes = [self.step_sizes[slot] for slot in slots]
+        self.learning_rates = [self.learning_rates[slot] for slot in slots]
         self._attach(stack)
         self.load_state(kept, self.steps)
 
@@ -155,9 +155,9 @@ class StackedOptimiser:
             for moment, values in self.updates.state[piece.tensor].items():
                 if isinstance(values, Tensor) and values.shape == piece.tensor.shape:
                     whole = moments.setdefault(moment, {})
-                    shape = (len(self.step_sizes), *self.stack.shapes[piece.name])
+                    shape = (len(self.learning_rates), *self.stack.shapes[piece.name])
                     whole.setdefault(piece.name, torch.zeros(shape, dtype=values.dtype))[piece.slots] = values.cpu()
-        return {moment: join_rows(whole, len(self.step_sizes)) for moment, whole in moments.items()}
+        return {moment: join_rows(whole, len(self.learning_rates)) for moment, whole in moments.items()}
 
     def load_state(self, state: dict[str, Tensor], steps: int) -> None:
         self.steps = steps
@@ -181,10 +181,10 @@ class Piece:
     tensor: Tensor
 
 
-def stretches(step_sizes: Sequence[float]) -> list[slice]:
-    """The neighbouring places that share a step size."""
-    ends = [place for place in range(1, len(step_sizes)) if step_sizes[place] != step_sizes[place - 1]]
-    return [slice(start, end) for start, end in itertools.pairwise([0, *ends, len(step_sizes)])]
+def stretches(learning_rates: Sequence[float]) -> list[slice]:
+    """The neighbouring places that share a learning rate."""
+    ends = [place for place in range(1, len(learning_rates)) if learning_rates[place] != learning_rates[place - 1]]
+    return [slice(start, end) for start, end in itertools.pairwise([0, *ends, len(learning_rates)])]
 
 
 def leaf_slice(tensor: Tensor, slots: slice) -> Tensor:

@@ -13,8 +13,8 @@ from tangentbench.networks.architecture import fully_connected
 from tangentbench.networks.gated import RELU, build
 from tangentbench.studies.registry import Context, study
 from tangentbench.training.batches import Examples
-from tangentbench.training.loop import Probe, Recipe, train
-from tangentbench.training.progress_file import ProgressFile
+from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.loop import Probe, TrainingRecipe, TrainingRuns, train
 
 STEPS = Path("steps.log")
 HOLD = Path("hold")
@@ -44,14 +44,12 @@ def training(context: Context, *, epochs: int, runs: int, width: int, pause: flo
     trained = train(
         build(fully_connected((5,), width, 3, 3), RELU, numbers, context.seed),
         examples,
-        Recipe(epochs=epochs),
-        runs=numbers,
-        step_sizes=[0.05] * runs,
-        seed=context.seed,
+        TrainingRecipe(epochs=epochs),
+        TrainingRuns(numbers, [0.05] * runs, context.seed),
         label="trial",
         evaluate={"test": examples},
         probes=[Probe(sleepy, epochs=frozenset(range(1, epochs + 1)))],
-        progress=ProgressFile(context.work / "training.npz", key=f"trial {context.seed}", every_seconds=0.0),
+        checkpoint=Checkpoint(context.work / "training.npz", identity=f"trial {context.seed}", every_seconds=0.0),
     )
     return trained.history
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from tangentbench.errors import Diverged
-from tangentbench.networks.memorisation import Architecture, MemorisationNets, draw
-from tangentbench.training.engines.descent import Checkpoint, descend, log_spaced_steps
+from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec, draw
+from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.engines.descent import descend, log_spaced_steps
 
-ARCHITECTURE = Architecture(width=8, depth=3, examples=6, gate_probability=0.5, weight_scale=0.5)
+ARCHITECTURE = MemorisationSpec(width=8, depth=3, examples=6, gate_probability=0.5, weight_scale=0.5)
 STEPS = [0, 1, 5, 20, 60]
 STEP_SIZES = torch.tensor([0.05, 0.02], dtype=torch.float64)
 

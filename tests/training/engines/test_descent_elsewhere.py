@@ -13,21 +13,22 @@ from second_device import computed_at_once, lazy_device
 from tangentbench.networks import memorisation
 from tangentbench.networks import ntk_mlp as wide
 from tangentbench.networks import stack as stacked
-from tangentbench.networks.memorisation import Architecture, MemorisationNets
-from tangentbench.networks.ntk_mlp import TopLayers, WideNets
+from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec
+from tangentbench.networks.ntk_mlp import NtkMlpNets, TopLayers
 from tangentbench.networks.scalar_mlp import LayeredNets
 from tangentbench.networks.stack import on_device
 from tangentbench.theory.activations import activation
-from tangentbench.training.engines.descent import Checkpoint, descend
+from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.engines.descent import descend
 
 STEPS = [0, 1, 2, 5]
 
 
 def memorisation_nets() -> MemorisationNets:
-    return memorisation.draw(Architecture(8, 4, 6, 0.5, 0.5), [0, 1], seed=3)
+    return memorisation.draw(MemorisationSpec(8, 4, 6, 0.5, 0.5), [0, 1], seed=3)
 
 
-def wide_nets() -> WideNets:
+def wide_nets() -> NtkMlpNets:
     generator = np.random.default_rng(0)
     inputs, targets = generator.normal(size=(6, 4)), generator.choice([-1.0, 1.0], (2, 6))
     return wide.draw(activation("selu"), inputs, targets, width=16, depth=3, runs=[0, 1], seed=3)

@@ -13,7 +13,7 @@ from tangentbench.networks.architecture import convolutional, fully_connected
 from tangentbench.networks.gated import FROZEN, RELU, GatedNets, Gating, build, decoupled
 from tangentbench.training.batches import Examples
 from tangentbench.training.engines import native_mlp as compiled
-from tangentbench.training.loop import Probe, Recipe, Trained, train
+from tangentbench.training.loop import Probe, Trained, TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser, StepDecay
 
 pytestmark = pytest.mark.skipif(not compiled.instruction_sets(), reason="the compiled training core was not built")
@@ -57,16 +57,14 @@ def trained(
 ) -> tuple[Trained, GatedNets]:
     architecture = fully_connected((7,), 9, 4, outputs, biases=bool(more.pop("biases", True)))
     nets = build(architecture, gating, [0, 1, 2], seed=5, dtype=torch.float64)
-    recipe = Recipe(
+    recipe = TrainingRecipe(
         epochs=3, batch_size=8, loss=loss, optimiser=optimiser, schedule=StepDecay(every=2), backend=backend
     )
     result = train(
         nets,
         data,
         recipe,
-        runs=[0, 1, 2],
-        step_sizes=STEP_SIZES,
-        seed=5,
+        TrainingRuns([0, 1, 2], STEP_SIZES, 5),
         label="race",
         evaluate={"test": data},
         **more,  # type: ignore[arg-type]
@@ -126,8 +124,8 @@ def test_single_precision_is_the_double_one_rounded(name: str, monkeypatch: pyte
     losses = []
     for own, dtype in ((single, torch.float32), (data, torch.float64)):
         nets = build(architecture, GATINGS["decoupled"], [0], seed=1, dtype=dtype)
-        recipe = Recipe(epochs=1, batch_size=8, optimiser=Optimiser("adam"), backend="native")
-        result = train(nets, own, recipe, runs=[0], step_sizes=[0.001], seed=1, label="single")
+        recipe = TrainingRecipe(epochs=1, batch_size=8, optimiser=Optimiser("adam"), backend="native")
+        result = train(nets, own, recipe, TrainingRuns([0], [0.001], 1), label="single")
         losses.append(result.history["train_loss"][0])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
@@ -136,10 +134,12 @@ def test_a_run_does_not_depend_on_its_neighbours_or_the_threads(monkeypatch: pyt
     data = examples(zeros=0.8)
     together = trained("native", data, RELU, OPTIMISERS[2])[0]
     architecture = fully_connected((7,), 9, 4, 3)
-    recipe = Recipe(epochs=3, batch_size=8, optimiser=OPTIMISERS[2], schedule=StepDecay(every=2), backend="native")
+    recipe = TrainingRecipe(
+        epochs=3, batch_size=8, optimiser=OPTIMISERS[2], schedule=StepDecay(every=2), backend="native"
+    )
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     nets = build(architecture, RELU, [2], seed=5, dtype=torch.float64)
-    alone = train(nets, data, recipe, runs=[2], step_sizes=STEP_SIZES[2:], seed=5, label="alone")
+    alone = train(nets, data, recipe, TrainingRuns([2], STEP_SIZES[2:], 5), label="alone")
     assert torch.equal(alone.last[0], together.last[2])
     assert torch.equal(trained("native", data, RELU, OPTIMISERS[2])[0].last, together.last)
 
@@ -166,9 +166,9 @@ def test_a_broken_loss_is_named_at_its_step() -> None:
     texts = []
     for backend in ("native", "torch"):
         nets = build(fully_connected((7,), 9, 4, 3), RELU, [0, 1], seed=5, dtype=torch.float64)
-        recipe = Recipe(epochs=2, batch_size=8, backend=backend)
+        recipe = TrainingRecipe(epochs=2, batch_size=8, backend=backend)
         with pytest.raises(Diverged) as error:
-            train(nets, examples(), recipe, runs=[0, 1], step_sizes=[0.05, 1e200], seed=5, label="big")
+            train(nets, examples(), recipe, TrainingRuns([0, 1], [0.05, 1e200], 5), label="big")
         texts.append(str(error.value))
     assert texts[0] == texts[1]
 
@@ -177,9 +177,9 @@ def test_what_is_not_known_goes_to_autograd_and_may_be_refused(tmp_path: Path) -
     data = examples()
     images = Examples(torch.rand(20, 4, 4, 1, dtype=torch.float64), data.labels[:20])
     nets = build(convolutional((4, 4, 1), [2], [3], 3, pooled=False), RELU, [0], seed=0, dtype=torch.float64)
-    sizes = {"runs": [0], "step_sizes": [0.1], "seed": 0, "label": "convolutions"}
-    assert len(train(nets, images, Recipe(epochs=1), **sizes).history) == 1  # type: ignore[arg-type]
+    runs = TrainingRuns([0], [0.1], 0)
+    assert len(train(nets, images, TrainingRecipe(epochs=1), runs, label="convolutions").history) == 1
     with pytest.raises(TangentbenchError, match="convolutions: compiled training steps do not know"):
-        train(nets, images, Recipe(epochs=1, backend="native"), **sizes)  # type: ignore[arg-type]
+        train(nets, images, TrainingRecipe(epochs=1, backend="native"), runs, label="convolutions")
     with pytest.raises(TangentbenchError, match="backend of training"):
-        Recipe(epochs=1, backend="fast")
+        TrainingRecipe(epochs=1, backend="fast")

@@ -2,13 +2,13 @@
 
 from tangentbench.datasets.prepare.availability import Availability, availability
 from tangentbench.datasets.prepare.pipeline import prepare
-from tangentbench.datasets.prepare.recipes import Recipe, load_recipes
+from tangentbench.datasets.prepare.recipes import DatasetRecipe, load_recipes
 from tangentbench.datasets.prepare.sources import Source, load_sources
 from tangentbench.datasets.prepare.transforms import known_transforms
 
 __all__ = [
     "Availability",
-    "Recipe",
+    "DatasetRecipe",
     "Source",
     "availability",
     "known_transforms",

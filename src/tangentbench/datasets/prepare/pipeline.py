@@ -12,7 +12,7 @@ import numpy as np
 from tangentbench import __version__
 from tangentbench.datasets.dataset import Dataset
 from tangentbench.datasets.prepare.readers import read_source
-from tangentbench.datasets.prepare.recipes import Recipe, load_recipes
+from tangentbench.datasets.prepare.recipes import DatasetRecipe, load_recipes
 from tangentbench.datasets.prepare.sources import Source, load_sources
 from tangentbench.datasets.prepare.transforms import apply
 from tangentbench.errors import InvalidConfig, UnknownName
@@ -43,7 +43,7 @@ def prepare(recipe_name: str, paths: Paths, mirror: Path | None, seed: int, prog
     return replace(dataset, name=recipe_name).noting(**origin(recipe, source, seed))
 
 
-def transformed(dataset: Dataset, recipe: Recipe, paths: Paths, seed: int, progress: bool) -> Dataset:
+def transformed(dataset: Dataset, recipe: DatasetRecipe, paths: Paths, seed: int, progress: bool) -> Dataset:
     from tqdm import tqdm
 
     bar = tqdm(recipe.transforms, desc=f"transforming {recipe.name}", disable=None if progress else True)
@@ -62,7 +62,7 @@ def stream(seed: int, step: int) -> np.random.Generator:
     return np.random.default_rng([seed, step])
 
 
-def origin(recipe: Recipe, source: Source, seed: int) -> dict[str, Any]:
+def origin(recipe: DatasetRecipe, source: Source, seed: int) -> dict[str, Any]:
     """What made the data set, for the provenance."""
     about = {key: getattr(source, key) for key in ("name", "title", "homepage", "licence", "citation")}
     return {

@@ -13,7 +13,7 @@ from tangentbench.paths import Paths
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DatasetRecipe:
     """What config/datasets.yaml says of one data set; `parameters` are the source's with the data set's own on top."""
 
     name: str
@@ -23,7 +23,7 @@ class Recipe:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-def load_recipes(paths: Paths) -> dict[str, Recipe]:
+def load_recipes(paths: Paths) -> dict[str, DatasetRecipe]:
     """Every data set of config/datasets.yaml by name."""
     configuration = read_configuration(paths)
     sources = {name: make_source(paths.datasets, name, entry) for name, entry in configuration["sources"].items()}
@@ -33,7 +33,7 @@ def load_recipes(paths: Paths) -> dict[str, Recipe]:
             reason = f"there is no source '{entry['source']}' (there are: {', '.join(sources)})"
             raise InvalidConfig(paths.datasets, f"datasets.{name}.source", reason)
         source = sources[entry["source"]]
-        recipes[name] = Recipe(
+        recipes[name] = DatasetRecipe(
             name=name,
             source=source.name,
             description=entry["description"],

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.networks.resnet_runs import ARCHITECTURES, DeepArchitecture
 from tangentbench.networks.resnets import NORMALISATIONS
-from tangentbench.training.loop import Recipe
+from tangentbench.training.loop import TrainingRecipe
 from tangentbench.training.optimisers import Optimiser, StepDecay, StepDrops
 
 STEP_CHOICES = ("printed", "validation")
@@ -41,13 +41,13 @@ class Course:
     step_drop: float
     step_drop_every_epochs: int
 
-    def recipe(self, drops: Sequence[int] = ()) -> Recipe:
+    def recipe(self, drops: Sequence[int] = ()) -> TrainingRecipe:
         """`drops` are epochs after which the step falls, in place of every so many."""
         optimiser = Optimiser(self.optimiser, self.momentum, self.weight_decay)
         schedule = (
             StepDrops(tuple(drops), self.step_drop) if drops else StepDecay(self.step_drop_every_epochs, self.step_drop)
         )
-        return Recipe(self.epochs, self.batch_size, optimiser=optimiser, schedule=schedule, diverging="stop")
+        return TrainingRecipe(self.epochs, self.batch_size, optimiser=optimiser, schedule=schedule, diverging="stop")
 
     def shortened(self, epochs: int) -> Course:
         """The same course in fewer epochs, with its drops at the same shares of the way."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -14,9 +12,7 @@ from torch import Tensor
 
 from tangentbench.errors import Diverged
 from tangentbench.networks.stack import on_device
-from tangentbench.training.checkpoint_file import load_arrays, save_arrays
-
-CHECKPOINT_SECONDS = 60.0
+from tangentbench.training.checkpoint import Checkpoint
 
 
 class Descending(Protocol):
@@ -29,27 +25,6 @@ class Descending(Protocol):
         """The arrays that training changes, on the CPU."""
 
     def load_state(self, state: dict[str, np.ndarray], /) -> None: ...
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A file with the state of a training; `key` says of which, and a file with another key is ignored."""
-
-    path: Path
-    key: str
-    every_seconds: float = CHECKPOINT_SECONDS
-
-    def save(self, step: int, measured: np.ndarray, state: dict[str, np.ndarray]) -> None:
-        fields = {f"state_{name}": values for name, values in state.items()}
-        save_arrays(self.path, self.key, {"step": np.array(step), "measured": measured, **fields})
-
-    def load(self) -> tuple[int, np.ndarray, dict[str, np.ndarray]] | None:
-        """Step, measured values and state; None where there is no whole file of this training."""
-        found = load_arrays(self.path, self.key)
-        if found is None:
-            return None
-        step, measured = int(found.pop("step")), found.pop("measured")
-        return step, measured, {name.removeprefix("state_"): values for name, values in found.items()}
 
 
 def log_spaced_steps(last: int, count: int) -> list[int]:
@@ -92,8 +67,8 @@ def take_steps(
     last = record_at[-1]
     start, measured = 0, np.full((len(record_at), len(step_sizes)), np.nan)
     if checkpoint and (found := checkpoint.load()):
-        start, measured, state = found
-        nets.load_state(state)
+        start, measured = found.facts["step"], found.arrays.pop("measured")
+        nets.load_state(found.arrays)
     saved = time.monotonic()
     on_step(start)
     for step in range(start, last + 1):
@@ -108,11 +83,11 @@ def take_steps(
                 last = step
         on_step(step + 1)
         if checkpoint and step < last and time.monotonic() - saved >= checkpoint.every_seconds:
-            checkpoint.save(step + 1, measured, nets.state())
+            checkpoint.save({"step": step + 1}, {"measured": measured, **nets.state()})
             saved = time.monotonic()
         if step == last:
             break
     if checkpoint:
         # a finished training leaves only its measurements, and no step to take
-        checkpoint.save(record_at[-1] + 1, measured, {})
+        checkpoint.save({"step": record_at[-1] + 1}, {"measured": measured})
     return measured

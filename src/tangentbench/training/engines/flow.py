@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.integrate import RK45
 
 from tangentbench.errors import Diverged, UnknownName
-from tangentbench.training.engines.descent import Checkpoint
+from tangentbench.training.checkpoint import Checkpoint
 
 Array = NDArray[np.float64]
 Velocity = Callable[[Array, NDArray[np.intp]], Array]
@@ -27,7 +27,7 @@ SMALLEST_STEP = 1e-13
 
 
 @dataclass(frozen=True)
-class Solver:
+class FlowSolver:
     """How the flow is followed: `adaptive` to a relative local error of `tolerance`, or `descent` at `step`."""
 
     method: str = "adaptive"
@@ -40,7 +40,7 @@ class Solver:
 
 
 @dataclass(frozen=True, eq=False)
-class Flow:
+class FlowResult:
     """Weights (K, R, P) at the times asked for, and how many gradients of one run they took."""
 
     weights: Array
@@ -51,34 +51,34 @@ def follow(
     velocity: Velocity,
     start: Array,
     times: Array,
-    solver: Solver,
+    solver: FlowSolver,
     *,
     label: str,
     checkpoint: Checkpoint | None = None,
     on_progress: Callable[[float], None] = lambda share: None,
-) -> Flow:
+) -> FlowResult:
     """The runs' weights at `times` (K,), ascending from 0 on, from the weights `start` (R, P).
 
     `on_progress` is told the share of the time that every run has passed. Raises Diverged, naming `label`.
     """
-    run: Adaptive | Descent = METHODS[solver.method](velocity, start, times, solver, label)
+    run: AdaptiveSteps | FixedSteps = METHODS[solver.method](velocity, start, times, solver, label)
     if checkpoint and (found := checkpoint.load()):
-        run.steps, run.recorded, state = found
-        run.load_state(state)
+        run.steps, run.recorded = found.facts["steps"], found.arrays.pop("recorded")
+        run.load_state(found.arrays)
     saved = clock.monotonic()
     while not run.done:
         run.advance()
         on_progress(run.share)
         if checkpoint and clock.monotonic() - saved >= checkpoint.every_seconds:
-            checkpoint.save(run.steps, run.recorded, run.state())
+            checkpoint.save({"steps": run.steps}, {"recorded": run.recorded, **run.state()})
             saved = clock.monotonic()
-    return Flow(run.recorded, run.gradients)
+    return FlowResult(run.recorded, run.gradients)
 
 
-class Adaptive:
+class AdaptiveSteps:
     """Dormand-Prince steps; each run has its own time and step, and is set aside once it has passed the last time."""
 
-    def __init__(self, velocity: Velocity, start: Array, times: Array, solver: Solver, label: str) -> None:
+    def __init__(self, velocity: Velocity, start: Array, times: Array, solver: FlowSolver, label: str) -> None:
         self.velocity, self.times, self.tolerance, self.label = velocity, times, solver.tolerance, label
         self.weights = start.copy()
         self.slope = velocity(self.weights, np.arange(len(start)))
@@ -145,10 +145,10 @@ class Adaptive:
             self.weights[run], self.slope[run], self.time[run] = after[position], slopes[-1, position], ends
 
 
-class Descent:
+class FixedSteps:
     """Gradient descent at a fixed step, as the thesis trains; a time counts as its nearest whole number of steps."""
 
-    def __init__(self, velocity: Velocity, start: Array, times: Array, solver: Solver, label: str) -> None:
+    def __init__(self, velocity: Velocity, start: Array, times: Array, solver: FlowSolver, label: str) -> None:
         self.velocity, self.step, self.label = velocity, solver.step, label
         self.weights, self.runs = start.copy(), np.arange(len(start))
         self.record_at = np.round(times / solver.step).astype(int)
@@ -185,4 +185,4 @@ class Descent:
         self.record()
 
 
-METHODS: dict[str, type[Adaptive] | type[Descent]] = {"adaptive": Adaptive, "descent": Descent}
+METHODS: dict[str, type[AdaptiveSteps] | type[FixedSteps]] = {"adaptive": AdaptiveSteps, "descent": FixedSteps}

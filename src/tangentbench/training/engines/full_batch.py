@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from tangentbench.errors import Diverged, UnknownName
 from tangentbench.networks.stack import on_device
-from tangentbench.training.progress_file import ProgressFile
+from tangentbench.training.checkpoint import Checkpoint
 
 CHECK_EVERY = 200
 """Steps between looks at the clock and at whether the losses are still numbers."""
@@ -56,7 +56,7 @@ OPTIMISERS: dict[str, Callable[[list[Tensor], float], torch.optim.Optimizer]] = 
 
 
 def train_in_stages(
-    nets: Family, stages: Sequence[Stage], *, label: str, records: int = 50, progress: ProgressFile | None = None
+    nets: Family, stages: Sequence[Stage], *, label: str, records: int = 50, checkpoint: Checkpoint | None = None
 ) -> pd.DataFrame:
     """Train `nets` through the stages; the penalised loss of each member at about `records` steps and at the end.
 
@@ -64,30 +64,33 @@ def train_in_stages(
     It runs on the process's device (device.py) and leaves `nets` on the CPU.
     """
     with on_device(nets):
-        session = Session(nets, stages, label, records)
-        if progress is not None:
-            session.resume(progress)
-        finish(session, progress)
+        session = StagedSession(nets, stages, label, records)
+        if checkpoint is not None:
+            session.resume(checkpoint)
+        finish(session, checkpoint)
     return pd.DataFrame(session.history)
 
 
-def finish(session: Session, progress: ProgressFile | None) -> None:
+def finish(session: StagedSession, checkpoint: Checkpoint | None) -> None:
     """All steps that are left, and the losses after them."""
     saved = time.monotonic()
     with tqdm(total=session.total, initial=session.step, desc=session.label, unit="step", disable=None) as bar:
         while session.step < session.total:
             session.advance()
             bar.update()
-            if progress and session.step % CHECK_EVERY == 0 and time.monotonic() - saved >= progress.every_seconds:
-                session.store(progress)
+            due = (
+                session.step % CHECK_EVERY == 0 and checkpoint and time.monotonic() - saved >= checkpoint.every_seconds
+            )
+            if checkpoint and due:
+                session.store(checkpoint)
                 saved = time.monotonic()
     if not session.finished:
         session.record(session.nets.backward())
-        if progress is not None:
-            session.store(progress)
+        if checkpoint is not None:
+            session.store(checkpoint)
 
 
-class Session:
+class StagedSession:
     """A training under way."""
 
     def __init__(self, nets: Family, stages: Sequence[Stage], label: str, records: int) -> None:
@@ -125,19 +128,19 @@ class Session:
                 raise Diverged("the training loss", self.step, setting)
             self.history.append({"place": place, "step": self.step, "loss": loss})
 
-    def store(self, file: ProgressFile) -> None:
+    def store(self, checkpoint: Checkpoint) -> None:
         tensors = {f"weights_{number}": values for number, values in enumerate(self.nets.parameters)}
         for number, parameter in enumerate(self.nets.parameters):
             for name, values in self.optimiser.state.get(parameter, {}).items():
                 if isinstance(values, Tensor):
                     tensors[f"{name}_{number}"] = values
-        file.save({"step": self.step, "stage": self.stage, "history": self.history}, tensors)
+        checkpoint.save({"step": self.step, "stage": self.stage, "history": self.history}, tensors)
 
-    def resume(self, file: ProgressFile) -> None:
-        found = file.load()
+    def resume(self, checkpoint: Checkpoint) -> None:
+        found = checkpoint.load()
         if found is None:
             return
-        facts, tensors = found
+        facts, tensors = found.facts, found.tensors
         self.step, self.stage, self.history = facts["step"], facts["stage"], facts["history"]
         self.optimiser = self.new_optimiser()
         for number, parameter in enumerate(self.nets.parameters):

@@ -21,7 +21,7 @@ CURVATURE = {"binary_cross_entropy": 0.25, "cross_entropy": 0.5}
 
 
 @dataclass(frozen=True)
-class Flow:
+class KernelFlowResult:
     outputs: Float64
     """On the training points at the end, (m, k)."""
     coefficients: Float64
@@ -39,7 +39,7 @@ def targets(labels: NDArray[np.integer], classes: int, loss: str) -> Float64:
 
 def integrate(
     kernel: Float64, wanted: Float64, *, loss: str, steps: int, step_share: float, start: Float64 | None = None
-) -> Flow:
+) -> KernelFlowResult:
     """`steps` of Euler's method from `start` (zero where None); kernel (m, m), wanted (m, k)."""
     if loss not in CURVATURE:
         raise UnknownName("loss", loss, list(CURVATURE))
@@ -52,7 +52,7 @@ def integrate(
         change = (step / count) * (wanted - chances(outputs, loss))
         coefficients += change
         outputs += kernel @ change
-    return Flow(outputs, coefficients, mean_loss(outputs, wanted, loss))
+    return KernelFlowResult(outputs, coefficients, mean_loss(outputs, wanted, loss))
 
 
 def chances(outputs: Float64, loss: str) -> Float64:

@@ -1,8 +1,9 @@
 """Blocks of training steps in compiled code (src/native/training), for fully connected networks on a CPU.
 
 Each run takes a block of steps on one core while its weights lie in that core's cache; gradients are used while they
-are in registers and never stored; zeros of the inputs are not multiplied. What it computes is `Session.descend`, step
-by step, to rounding. Networks, recipes and machines it does not know are left to autograd.
+are in registers and never stored; zeros of the inputs are not multiplied. What it computes is
+`TrainingSession.descend`, step by step, to rounding. Networks, recipes and machines it does not know are left to
+autograd.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class CompiledSteps:
         steps = -(-count // self.batch_size)
         losses, right = np.empty((steps, runs)), np.empty((steps, runs), dtype=np.int64)
         order_of_runs = order.contiguous().numpy()
-        step_sizes = np.array(self.optimiser.step_sizes)
+        step_sizes = np.array(self.optimiser.learning_rates)
         classes = self.labels.astype(np.int64, copy=False) if self.loss == "cross_entropy" else None
         gating, constants = self.nets.gating, self.optimiser.optimiser
         gates, rule = gates_number(gating), rule_number(self.optimiser)

@@ -17,8 +17,8 @@ from tangentbench.networks.leaky_mlp import Shape, Task, draw, linear_velocity, 
 from tangentbench.networks.leaky_mlp_device import outputs_on_device, velocity_on_device
 from tangentbench.studies.registry import Context
 from tangentbench.theory.nearly_linear import learning_time, root_stable_rank
-from tangentbench.training.engines.descent import Checkpoint
-from tangentbench.training.engines.flow import Solver, follow
+from tangentbench.training.checkpoint import checkpoint_in
+from tangentbench.training.engines.flow import FlowSolver, follow
 
 Array = NDArray[np.float64]
 
@@ -111,13 +111,10 @@ def train(
 ) -> Trained:
     """Follow the gradient flow of all runs as one batch."""
     shape, start = prepare(context, task, runs, depth, network)
-    how = Solver(solver, tolerance=float(network["tolerance"]), step=float(network["step"]))
+    how = FlowSolver(solver, tolerance=float(network["tolerance"]), step=float(network["step"]))
     epsilons, velocity = np.array([run.epsilon for run in runs]), velocity_on_device(shape, task)
     name = f"depth {depth}, {task.x_train.shape[1]} inputs"
-    checkpoint = None
-    if context.work is not None:
-        key = repr((shape, list(runs), how, times.tolist(), task.samples, context.seed))
-        checkpoint = Checkpoint(context.work / f"flow-depth{depth}-inputs{shape.dimension}.npz", key=key)
+    identity = (shape, list(runs), how, times.tolist(), task.samples, context.seed)
     with tqdm(total=1.0, desc=name, bar_format="{l_bar}{bar}| [{elapsed}<{remaining}]", disable=None) as bar:
         flow = follow(
             lambda weights, which: velocity(weights, epsilons[which]),
@@ -125,7 +122,7 @@ def train(
             times,
             how,
             label=f"{name}, {len(runs)} runs",
-            checkpoint=checkpoint,
+            checkpoint=checkpoint_in(context.work, f"flow-depth{depth}-inputs{shape.dimension}", *identity),
             on_progress=lambda share: bar.update(share - bar.n),
         )
     return Trained(shape, runs, times, flow.weights, start)
@@ -140,7 +137,7 @@ def train_linear(
         lambda weights, _: linear_velocity(shape, weights, task.correlation, task.moment),
         start,
         times,
-        Solver(tolerance=LINEAR_TOLERANCE),
+        FlowSolver(tolerance=LINEAR_TOLERANCE),
         label="the linear network",
     )
     return Trained(shape, runs, times, flow.weights, start)

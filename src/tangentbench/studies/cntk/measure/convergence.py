@@ -19,10 +19,10 @@ from tangentbench.errors import UnknownName
 from tangentbench.kernels.cntk import cntk
 from tangentbench.kernels.fully_connected import ntk
 from tangentbench.kernels.gradient_features import GradientKernel
-from tangentbench.networks.ntk_cnn import WideArchitecture, WideNets
+from tangentbench.networks.ntk_cnn import NtkCnnNets, NtkCnnSpec
 from tangentbench.studies.registry import Context, study
 from tangentbench.training.batches import Examples
-from tangentbench.training.loop import Recipe, train
+from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train
 
 Float64 = NDArray[np.float64]
 INPUTS = ("unit_norm", "standardised")
@@ -81,13 +81,13 @@ def convergence(
             exact = exact_kernel(kind, depth, filter_size, trains, few.x_train, None)
             for width in tqdm(widths, desc=f"{kind}, depth {depth}", disable=None):
                 shape = image_shape(few)
-                architecture = WideArchitecture(kind, depth, width, shape, 1, filter_size, trains)
+                architecture = NtkCnnSpec(kind, depth, width, shape, 1, filter_size, trains)
                 for run in range(runs):
-                    empirical = GradientKernel(WideNets(architecture, [run], context.seed))(few.x_train, None)
+                    empirical = GradientKernel(NtkCnnNets(architecture, [run], context.seed))(few.x_train, None)
                     error = float(np.linalg.norm(empirical - exact) / np.linalg.norm(exact))
                     rows.append(row(KERNEL_ERROR, kind, depth, width, run, error))
         for width in tqdm(trained_widths, desc=f"{kind}, trained", disable=None):
-            architecture = WideArchitecture(kind, trained_depth, width, image_shape(fitted), 1, filter_size, trains)
+            architecture = NtkCnnSpec(kind, trained_depth, width, image_shape(fitted), 1, filter_size, trains)
             for run in range(trained_runs):
                 errors = prediction_errors(architecture, fitted, training, run, context.seed)
                 rows.append(
@@ -137,7 +137,7 @@ def exact_kernel(
 
 
 def prediction_errors(
-    architecture: WideArchitecture, images: Selection, training: Training, run: int, seed: int
+    architecture: NtkCnnSpec, images: Selection, training: Training, run: int, seed: int
 ) -> tuple[float, float]:
     """Distances of a trained network to the exact kernel's descent after as many steps, and to its regression."""
     exact = (architecture.kind, architecture.depth, architecture.filter_size, architecture.train_first_last)
@@ -147,15 +147,14 @@ def prediction_errors(
     # a step shrinks the residual along an eigenvector by 1 - step * eigenvalue / largest
     learnt = 1.0 - (1.0 - training.step * values / values[-1]) ** training.steps
     descent, regression = cross @ (learnt * (vectors.T @ targets)), cross @ (vectors.T @ targets)
-    nets = WideNets(architecture, [run], seed, kappa=training.kappa)
+    nets = NtkCnnNets(architecture, [run], seed, kappa=training.kappa)
+    # the loop's loss is a mean, the theorem's a sum
+    learning_rate = training.step * len(targets) / (training.kappa**2 * float(values[-1]))
     train(
         nets,
         Examples(torch.from_numpy(images.x_train), torch.from_numpy(targets).float()[:, None]),
-        Recipe(training.steps, len(targets), loss=training.loss),
-        runs=[run],
-        # the loop's loss is a mean, the theorem's a sum
-        step_sizes=[training.step * len(targets) / (training.kappa**2 * float(values[-1]))],
-        seed=seed,
+        TrainingRecipe(training.steps, len(targets), loss=training.loss),
+        TrainingRuns([run], [learning_rate], seed),
         label=f"{architecture.kind}, depth {architecture.depth}, width {architecture.width}",
     )
     trained = predictions(nets, torch.from_numpy(images.x_test))
@@ -164,6 +163,6 @@ def prediction_errors(
 
 
 @torch.no_grad()
-def predictions(nets: WideNets, inputs: torch.Tensor) -> Float64:
+def predictions(nets: NtkCnnNets, inputs: torch.Tensor) -> Float64:
     """kappa f of the only run, (n,)."""
     return nets.outputs(inputs[None])[0, :, 0].numpy().astype(np.float64)

@@ -15,11 +15,11 @@ import torch
 from tangentbench.datasets.choice import Selection
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.kernels.cntk import cntk
-from tangentbench.networks.ntk_cnn import WideArchitecture, WideNets
+from tangentbench.networks.ntk_cnn import NtkCnnNets, NtkCnnSpec
 from tangentbench.studies.cntk.measure.accuracy import Fit
 from tangentbench.training.batches import Examples
-from tangentbench.training.loop import Recipe, train
-from tangentbench.training.progress_file import ProgressFile
+from tangentbench.training.checkpoint import checkpoint_in
+from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train
 
 SCALE_IMAGES = 8
 """Training images on which the kernel's size is measured for the step."""
@@ -76,23 +76,21 @@ def network_accuracies(
     best: list[dict[str, Any]] = []
     for channels, kappa in itertools.product(search.channels, search.kappas):
         height, width, colours = images.x_train.shape[1:]
-        architecture = WideArchitecture(
+        architecture = NtkCnnSpec(
             kind, depth, channels, (height, width, colours), images.classes, filter_size, train_first_last
         )
         for step in search.steps:
             label = f"{kind}, depth {depth}, {channels} channels, kappa {kappa:g}, step {step:g}"
-            recipe = Recipe(search.epochs, search.batch_size, loss=search.loss, diverging="stop")
+            recipe = TrainingRecipe(search.epochs, search.batch_size, loss=search.loss, diverging="stop")
             runs = list(range(search.runs))
             trained = train(
-                WideNets(architecture, runs, seed, kappa=kappa / math.sqrt(variance)),
+                NtkCnnNets(architecture, runs, seed, kappa=kappa / math.sqrt(variance)),
                 training,
                 recipe,
-                runs=runs,
-                step_sizes=[step * variance / (kappa**2 * tangent)] * len(runs),
-                seed=seed,
+                TrainingRuns(runs, [step * variance / (kappa**2 * tangent)] * len(runs), seed),
                 label=label,
                 evaluate={"test": test},
-                progress=progress_file(work, label, (architecture, recipe, seed, images.x_train.shape)),
+                checkpoint=checkpoint_in(work, label, architecture, recipe, seed, images.x_train.shape),
             )
             rows = [
                 {
@@ -127,10 +125,3 @@ def mean_kernel(
         progress=False,
     )
     return float(np.diagonal(values).mean())
-
-
-def progress_file(work: Path | None, label: str, key: object) -> ProgressFile | None:
-    if work is None:
-        return None
-    name = "".join(letter if letter.isalnum() or letter in ".-" else "_" for letter in label)
-    return ProgressFile(work / f"{name}.npz", repr((label, key)))

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from tangentbench.datasets.choice import Selection, select
 from tangentbench.errors import UnknownName
 from tangentbench.kernels.gradient_features import GradientKernel
-from tangentbench.networks.ntk_cnn import WideArchitecture, WideNets
+from tangentbench.networks.ntk_cnn import NtkCnnNets, NtkCnnSpec
 from tangentbench.studies.cntk.cells import parse_cells
 from tangentbench.studies.cntk.measure.accuracy import Fit, accuracy_of, exact_accuracy, store_folder
 from tangentbench.studies.cntk.plans import POOLINGS, SIZES, TABLE2, Convolutional, table2_plans
@@ -64,7 +64,7 @@ def exact_against_random_features(
         kind = SIZES[POOLINGS[column]]
         if column in RANDOM_FEATURES:
             colours = context.dataset.input_shape[2]
-            architecture = WideArchitecture(
+            architecture = NtkCnnSpec(
                 RANDOM_FEATURES[column],
                 depth,
                 channels,
@@ -88,11 +88,11 @@ def exact_against_random_features(
 
 
 def random_feature_rows(
-    context: Context, architecture: WideArchitecture, draws: int, images: Selection, fit: Fit, feature_gib: float
+    context: Context, architecture: NtkCnnSpec, draws: int, images: Selection, fit: Fit, feature_gib: float
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for draw in range(draws):
-        kernel = GradientKernel(WideNets(architecture, [draw], context.seed))
+        kernel = GradientKernel(NtkCnnNets(architecture, [draw], context.seed))
         settings = {"name": "random features", "draw": draw, "seed": context.seed, **asdict(architecture)}
         tile = min(LARGEST_TILE, kernel.fitting_tile(feature_gib * 2**30))
         with store_folder(context.work) as work:

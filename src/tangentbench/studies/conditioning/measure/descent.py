@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from tqdm import tqdm
 
-from tangentbench.networks.ntk_mlp import TopLayers, WideNets, draw
+from tangentbench.networks.ntk_mlp import NtkMlpNets, TopLayers, draw
 from tangentbench.networks.stack import on_device
 from tangentbench.studies.registry import Context, study
 from tangentbench.theory.activations import Activation, activation_from_setting
@@ -20,7 +20,8 @@ from tangentbench.theory.depth_kernels import kernel_at, square_matrix, unit_cor
 from tangentbench.theory.duals import normalised, scaled
 from tangentbench.theory.kernel_descent import steps_from_condition_number, steps_to_ratio, theorem50_steps
 from tangentbench.theory.layer_map import LayerMap, layer_map
-from tangentbench.training.engines.descent import Checkpoint, descend
+from tangentbench.training.checkpoint import checkpoint_in
+from tangentbench.training.engines.descent import descend
 
 Setting = str | Mapping[str, Any]
 Row = dict[str, Any]
@@ -122,25 +123,22 @@ def kernel_rows(layer: LayerMap, depth: int, mode: str, task: Task) -> list[Row]
 
 
 def network_steps(
-    nets: WideNets, mode: str, task: Task, allowed: int, sigma: Activation, depth: int, context: Context
+    nets: NtkMlpNets, mode: str, task: Task, allowed: int, sigma: Activation, depth: int, context: Context
 ) -> list[float]:
     """Each run's first step at which its loss is low enough; not a number where `allowed` steps were too few."""
     with on_device(nets):
         kernel = nets.top_kernel() if mode == TOP else nets.tangent_kernel()
         learning = TopLayers.of(nets) if mode == TOP else nets
     largest = torch.linalg.eigvalsh(kernel.cpu().double())[:, -1]
-    checkpoint = None
-    if context.work is not None:
-        name = f"{sigma.name}-{depth}-{mode.replace(' ', '-')}"
-        key = repr((name, allowed, task.loss_ratio, task.seed, tuple(nets.first.shape)))
-        checkpoint = Checkpoint(context.work / f"{name}.npz", key=key)
+    name = f"{sigma.name}-{depth}-{mode.replace(' ', '-')}"
+    identity = (allowed, task.loss_ratio, task.seed, tuple(nets.first.shape))
     squared = descend(
         learning,
         (1.0 / largest).float(),
         range(allowed + 1),
         label=f"{sigma.label}, depth {depth}, {mode}",
         stop_below=task.loss_ratio,
-        checkpoint=checkpoint,
+        checkpoint=checkpoint_in(context.work, name, *identity),
     )
     reached = squared <= task.loss_ratio * squared[0]
     return [float(np.argmax(run)) if run.any() else float("nan") for run in reached.T]

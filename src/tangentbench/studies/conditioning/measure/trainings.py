@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,9 @@ from tangentbench.networks.resnet_runs import DeepArchitecture, draw_runs, gains
 from tangentbench.networks.resnets import parameter_count
 from tangentbench.studies.conditioning.settings import Course, Images, StepChoice
 from tangentbench.studies.registry import Context
-from tangentbench.training.augmentation import crop_and_flip
-from tangentbench.training.batches import Examples, held_out
-from tangentbench.training.loop import Probe, Trained, train
-from tangentbench.training.progress_file import ProgressFile
+from tangentbench.training.batches import Examples, crop_and_flip, held_out
+from tangentbench.training.checkpoint import checkpoint_in
+from tangentbench.training.loop import Probe, Trained, TrainingRecipe, TrainingRuns, train
 from tangentbench.training.representations import dot_product_probe
 
 SEARCH_RUN = 1000
@@ -119,19 +118,16 @@ class Training:
 
     def train(self, context: Context, task: Task, runs: list[int], step: float) -> Trained:
         label, steps = f"{self.name}-{step:g}-{runs[0]}", [step] * len(runs)
-        recipe = self.course.recipe(self.drops)
+        recipe = self.recipe(self.course, self.drops)
         return train(
             draw_runs(self.architecture, runs, self.seed),
             task.training,
             recipe,
-            runs=runs,
-            step_sizes=steps,
-            seed=self.seed,
+            TrainingRuns(runs, steps, self.seed),
             label=label,
             evaluate={"test": task.test},
             probes=[task.probe()],
-            progress=self.progress(context, label, steps),
-            augment=crop_and_flip if self.augmentation else None,
+            checkpoint=checkpoint_in(context.work, label, self, steps),
         )
 
     def validation_accuracies(self, context: Context, task: Task) -> dict[float, float]:
@@ -141,7 +137,7 @@ class Training:
         """
         steps = self.choice.steps(self.architecture.kind)
         rest, held = held_out(task.training, self.choice.held_out, self.seed)
-        recipe = self.course.shortened(self.choice.epochs).recipe()
+        recipe = self.recipe(self.course.shortened(self.choice.epochs))
         accuracy: dict[float, float] = {}
         for places in self.groups(list(range(len(steps)))):
             tried = [steps[place] for place in places]
@@ -150,20 +146,16 @@ class Training:
                 draw_runs(self.architecture, [SEARCH_RUN] * len(tried), self.seed),
                 rest,
                 recipe,
-                runs=range(len(tried)),
-                order_runs=[SEARCH_RUN] * len(tried),
-                step_sizes=tried,
-                seed=self.seed,
+                TrainingRuns(range(len(tried)), tried, self.seed, order=[SEARCH_RUN] * len(tried)),
                 label=label,
                 evaluate={"validation": held},
-                progress=self.progress(context, label, tried),
-                augment=crop_and_flip if self.augmentation else None,
+                checkpoint=checkpoint_in(context.work, label, self, tried),
             )
             accuracy |= dict(zip(tried, trained.accuracies("validation")["last"], strict=True))
         return accuracy
 
-    def progress(self, context: Context, label: str, steps: Sequence[float]) -> ProgressFile | None:
-        return None if context.work is None else ProgressFile(context.work / f"{label}.npz", repr((self, steps)))
+    def recipe(self, course: Course, drops: tuple[int, ...] = ()) -> TrainingRecipe:
+        return dataclasses.replace(course.recipe(drops), augment=crop_and_flip if self.augmentation else None)
 
 
 def diverged_runs(histories: pd.DataFrame, classes: int) -> int:

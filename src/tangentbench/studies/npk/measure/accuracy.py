@@ -17,7 +17,7 @@ from tangentbench.studies.npk.measure.images import split
 from tangentbench.studies.npk.measure.modes import Laboratory, Run, accuracy_rows
 from tangentbench.studies.registry import Context, study
 from tangentbench.training.batches import held_out
-from tangentbench.training.loop import Recipe, Trained
+from tangentbench.training.loop import Trained, TrainingRecipe
 from tangentbench.training.optimisers import Optimiser
 
 ROWS = tuple(
@@ -95,7 +95,7 @@ def accuracies(
         name = dataset.name
         examples, test = split(dataset, train_images.get(name), test_images.get(name), context.seed)
         family = "fc" if kind == "fc" else "conv"
-        recipe = Recipe(
+        recipe = TrainingRecipe(
             epochs[family],
             batch_size,
             optimiser=Optimiser(optimiser),

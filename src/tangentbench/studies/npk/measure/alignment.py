@@ -12,9 +12,9 @@ from tangentbench.kernels.path_kernel import label_fit, neural_path_kernel
 from tangentbench.networks.architecture import fully_connected
 from tangentbench.networks.gated import RELU, GatedNets, build
 from tangentbench.studies.npk.measure.images import some_images, split, with_signs
-from tangentbench.studies.npk.measure.running import progress_file
 from tangentbench.studies.registry import Context, study
-from tangentbench.training.loop import Probe, Recipe, train
+from tangentbench.training.checkpoint import checkpoint_in
+from tangentbench.training.loop import Probe, TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser
 
 CRITICAL = {"bernoulli": lambda width: math.sqrt(2.0 / width), "glorot_uniform": lambda width: 1.0}
@@ -58,14 +58,14 @@ def label_alignment(
     result = train(
         nets,
         examples,
-        Recipe(epochs, batch_size, loss, Optimiser(optimiser)),
-        runs=numbers,
-        step_sizes=[step] * runs,
-        seed=context.seed,
+        TrainingRecipe(epochs, batch_size, loss, Optimiser(optimiser)),
+        TrainingRuns(numbers, [step] * runs, context.seed),
         label=f"4 against 7, {optimiser} step {step:g}",
         evaluate={"test": test},
         probes=[Probe(measure, epochs=frozenset(range(0, epochs + 1, probe_every_epochs)))],
-        progress=progress_file(context, "fig3b", width, depth, step, epochs, runs, ridge, train_images),
+        checkpoint=checkpoint_in(
+            context.work, "fig3b", context.seed, width, depth, step, epochs, runs, ridge, train_images
+        ),
     )
     fits = result.measured.rename(columns={"run": "seed"}).sort_values(["seed", "epoch"])
     start = fits.groupby("seed")["value"].transform("first")

@@ -12,9 +12,9 @@ from tangentbench.kernels.empirical import gated_ntk
 from tangentbench.networks.architecture import fully_connected
 from tangentbench.networks.gated import GatedNets, build, decoupled
 from tangentbench.studies.npk.measure.images import some_images, split
-from tangentbench.studies.npk.measure.running import progress_file
 from tangentbench.studies.registry import Context, study
-from tangentbench.training.loop import Probe, Recipe, train
+from tangentbench.training.checkpoint import checkpoint_in
+from tangentbench.training.loop import Probe, TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser
 
 KERNELS = {"K^V": ("value_",), "K^F": ("feature_",)}
@@ -65,15 +65,15 @@ def value_and_feature_kernels(
     result = train(
         build(architecture, decoupled(soft_gate_beta, soft_gate_height), numbers, context.seed),
         examples,
-        Recipe(epochs, batch_size, optimiser=Optimiser(optimiser)),
-        runs=numbers,
-        step_sizes=[step] * runs,
-        seed=context.seed,
+        TrainingRecipe(epochs, batch_size, optimiser=Optimiser(optimiser)),
+        TrainingRuns(numbers, [step] * runs, context.seed),
         label=f"decoupled learning, {optimiser} step {step:g}",
         evaluate={"test": test},
         probes=[Probe(measure, epochs=frozenset(range(0, epochs + 1, probe_every_epochs)))],
-        progress=progress_file(
-            context, "fig3c", width, depth, soft_gate_beta, soft_gate_height, step, runs, train_images
+        checkpoint=checkpoint_in(
+            context.work,
+            "fig3c",
+            *(context.seed, width, depth, soft_gate_beta, soft_gate_height, step, runs, train_images),
         ),
     )
     accuracy = result.history.assign(value=100 * result.history["test_accuracy"], quantity="test accuracy")

@@ -14,7 +14,7 @@ from tangentbench.networks.architecture import fully_connected
 from tangentbench.networks.gated import RELU, GatedNets, Gating, build, decoupled
 from tangentbench.studies.npk.measure.images import some_images, split
 from tangentbench.studies.registry import Context, study
-from tangentbench.training.loop import Probe, Recipe, train
+from tangentbench.training.loop import Probe, TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser
 
 
@@ -54,10 +54,8 @@ def flipping_gates(
         result = train(
             build(architecture, gatings[mode], numbers, context.seed),
             examples,
-            Recipe(epochs, batch_size, optimiser=Optimiser(optimiser)),
-            runs=numbers,
-            step_sizes=[step] * runs,
-            seed=context.seed,
+            TrainingRecipe(epochs, batch_size, optimiser=Optimiser(optimiser)),
+            TrainingRuns(numbers, [step] * runs, context.seed),
             label=f"gates of {mode}, {optimiser} step {step:g}",
             evaluate={"test": test},
             probes=[Probe(Flips(pictures), epochs=frozenset(range(epochs + 1)))],

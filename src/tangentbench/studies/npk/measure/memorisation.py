@@ -12,7 +12,7 @@ import torch
 from tqdm import tqdm
 
 from tangentbench.errors import UnknownName
-from tangentbench.networks.memorisation import Architecture, MemorisationNets, draw
+from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec, draw
 from tangentbench.networks.stack import on_device
 from tangentbench.studies.registry import Context, study
 from tangentbench.theory.memorisation import (
@@ -23,7 +23,8 @@ from tangentbench.theory.memorisation import (
     largest_eigenvalue,
     smallest_eigenvalue,
 )
-from tangentbench.training.engines.descent import Checkpoint, descend, log_spaced_steps
+from tangentbench.training.checkpoint import checkpoint_in
+from tangentbench.training.engines.descent import descend, log_spaced_steps
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 STEP_RULES = ("measured", "expected")
@@ -81,7 +82,7 @@ class Descent:
         if self.step_rule not in STEP_RULES:
             raise UnknownName("step rule", self.step_rule, STEP_RULES)
 
-    def step_sizes(self, eigenvalues: np.ndarray, architecture: Architecture) -> torch.Tensor:
+    def step_sizes(self, eigenvalues: np.ndarray, architecture: MemorisationSpec) -> torch.Tensor:
         """One step size a run; `eigenvalues` (R, n) are those of K_0 in ascending order."""
         largest = eigenvalues[:, -1]
         if self.step_rule == "expected":
@@ -123,7 +124,7 @@ def memorisation(
     frames = []
     for width in widths:
         for depth in depths:
-            architecture = Architecture(
+            architecture = MemorisationSpec(
                 width=width,
                 depth=depth,
                 examples=examples,
@@ -143,14 +144,11 @@ def memorisation(
 
 
 def train(
-    nets: MemorisationNets, architecture: Architecture, descent: Descent, eigenvalues: np.ndarray, context: Context
+    nets: MemorisationNets, architecture: MemorisationSpec, descent: Descent, eigenvalues: np.ndarray, context: Context
 ) -> np.ndarray:
     """||e_t||^2 of each run at the recorded steps, (records, R); NaN after the step at which training stopped."""
     label = f"width {architecture.width}, depth {architecture.depth}"
-    checkpoint = None
-    if context.work is not None:
-        name = f"width{architecture.width}-depth{architecture.depth}.npz"
-        checkpoint = Checkpoint(context.work / name, key=repr((architecture, descent, context.seed, nets.first.shape)))
+    name = f"width{architecture.width}-depth{architecture.depth}"
     step_sizes = descent.step_sizes(eigenvalues, architecture).to(nets.first.dtype)
     with tqdm(total=descent.steps + 1, desc=label, unit="step", disable=None) as bar:
         return descend(
@@ -159,12 +157,12 @@ def train(
             log_spaced_steps(descent.steps, descent.records),
             label=f"{label}, step {descent.step:g}/rho_max",
             stop_below=descent.stop_below,
-            checkpoint=checkpoint,
+            checkpoint=checkpoint_in(context.work, name, architecture, descent, context.seed, nets.first.shape),
             on_step=lambda done: bar.update(done - bar.n),
         )
 
 
-def spectrum_rows(eigenvalues: np.ndarray, architecture: Architecture) -> pd.DataFrame:
+def spectrum_rows(eigenvalues: np.ndarray, architecture: MemorisationSpec) -> pd.DataFrame:
     """The spectra (R, n) of K_0/d as rows, with their largest distance from the ideal e.c.d.f. over its end, n."""
     setting = (architecture.examples, architecture.depth, architecture.gate_probability)
     ideal = cumulative_spectrum(expected_spectrum(*setting))

@@ -12,10 +12,10 @@ from torch import Tensor
 from tangentbench.networks.architecture import Architecture
 from tangentbench.networks.gated import FROZEN, RELU, GatedNets, Gating, build, copy_features, make_dependent
 from tangentbench.networks.stack import Stack
-from tangentbench.studies.npk.measure.running import progress_file
 from tangentbench.studies.registry import Context
 from tangentbench.training.batches import Examples
-from tangentbench.training.loop import Recipe, Trained, train
+from tangentbench.training.checkpoint import checkpoint_in
+from tangentbench.training.loop import Trained, TrainingRecipe, TrainingRuns, train
 
 MEMORY_BYTES = 3 * 2**30
 """What the parameters of runs that train together may take, with gradients and moments."""
@@ -38,7 +38,7 @@ class Laboratory:
 
     context: Context
     architecture: Architecture
-    recipe: Recipe
+    recipe: TrainingRecipe
     examples: Examples
     evaluate: dict[str, Examples]
     name: str
@@ -76,14 +76,13 @@ class Laboratory:
             nets,
             self.examples,
             self.recipe,
-            runs=range(len(batch)),
-            order_runs=seeds,
-            step_sizes=[run.step_size for run in batch],
-            seed=self.context.seed,
+            TrainingRuns(range(len(batch)), [run.step_size for run in batch], self.context.seed, order=seeds),
             label=f"{self.name}, {label}",
             evaluate=self.evaluate,
-            progress=progress_file(
-                self.context, f"{self.name}-{label}", self.recipe, self.architecture, batch, gating, self.initialisation
+            checkpoint=checkpoint_in(
+                self.context.work,
+                f"{self.name}-{label}",
+                *(self.context.seed, self.recipe, self.architecture, batch, gating, self.initialisation),
             ),
         )
 

@@ -14,7 +14,7 @@ from tangentbench.studies.npk.measure.accuracy import architecture_of
 from tangentbench.studies.npk.measure.images import split
 from tangentbench.studies.npk.measure.modes import Laboratory, Run, accuracy_rows
 from tangentbench.studies.registry import Context, study
-from tangentbench.training.loop import Recipe
+from tangentbench.training.loop import TrainingRecipe
 from tangentbench.training.optimisers import Optimiser
 
 EXACT_COLUMNS = ("cntk_gap", "cntk_gap_2k")
@@ -50,7 +50,7 @@ def gates_of_stages(
     dataset = context.dataset
     network = architecture_of(architecture, dataset, 0, 0, conv_channels, dense_units, conv_kernel, conv_stride, "same")
     examples, test = split(dataset, train_images, test_images, context.seed)
-    recipe = Recipe(epochs, batch_size, optimiser=Optimiser(optimiser))
+    recipe = TrainingRecipe(epochs, batch_size, optimiser=Optimiser(optimiser))
     source = replace(recipe, epochs=max(checkpoint_epochs), snapshot_epochs=tuple(checkpoint_epochs))
     laboratory = Laboratory(context, network, recipe, examples, {"test": test}, architecture)
     relu = replace(laboratory, recipe=source).train_all(RELU, [Run(seed, step, "ReLU") for seed in range(runs)], "relu")

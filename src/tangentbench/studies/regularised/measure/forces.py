@@ -15,9 +15,9 @@ from tangentbench.datasets.selection import classes, some_of_each
 from tangentbench.networks.penalised import Member, PenalisedNets, Rotated, draw, with_bias
 from tangentbench.studies.registry import Context, study
 from tangentbench.theory.clusters import Rays, fit_rays, rays_needed, silhouettes
-from tangentbench.theory.representation_cost import Array, Trained, penalty_of_representations
+from tangentbench.theory.representation_cost import Array, TrainedWeights, penalty_of_representations
+from tangentbench.training.checkpoint import checkpoint_in
 from tangentbench.training.engines.full_batch import Stage, train_in_stages
-from tangentbench.training.progress_file import ProgressFile
 
 RECORDS = 10
 """The fall of the loss over the last tenth says how far from its end the training is."""
@@ -64,13 +64,13 @@ def attraction_and_repulsion(
             [Member(width, penalty, run)], [[first, *upper]], inputs.inputs, labels, bias=bias_amount, loss=loss
         )
         untrained = snapshot(nets)
-        key = repr((context.seed, run, width, hidden_layers, penalty, step, steps, images, list(digits), bias_amount))
+        identity = (context.seed, run, width, hidden_layers, penalty, step, steps, images, list(digits), bias_amount)
         history = train_in_stages(
             nets,
             [Stage(optimiser, step, steps)],
             label=f"run {run}, {images} images, width {width}",
             records=RECORDS,
-            progress=ProgressFile(context.work / f"run{run}.npz", key) if context.work else None,
+            checkpoint=checkpoint_in(context.work, f"run{run}", *identity),
         )
         trained = snapshot(nets)
         # outside the span of the images descent only shrinks the first layer
@@ -98,15 +98,17 @@ def some_digits(dataset: Dataset, digits: Sequence[int], count: int, key: tuple[
     return pictures, torch.from_numpy(kept.y_train[places])
 
 
-def snapshot(nets: PenalisedNets) -> Trained:
+def snapshot(nets: PenalisedNets) -> TrainedWeights:
     """The only network of `nets`, as the theory takes it."""
     outputs = nets.outputs(nets.inputs).detach().requires_grad_()
     (gradient,) = torch.autograd.grad(nets.loss(outputs, nets.labels[None]).sum(), outputs)
     weights = [layer.numpy().copy() for layer in nets.weights_of(0)]
-    return Trained(weights, nets.inputs.T.numpy(), nets.bias, gradient[0].T.numpy())
+    return TrainedWeights(weights, nets.inputs.T.numpy(), nets.bias, gradient[0].T.numpy())
 
 
-def network_rows(nets: PenalisedNets, trained: Trained, losses: Array, penalty: float, outside: float) -> list[Row]:
+def network_rows(
+    nets: PenalisedNets, trained: TrainedWeights, losses: Array, penalty: float, outside: float
+) -> list[Row]:
     """The loss both ways (Proposition 5.3.1), and how far from a stationary point training ended."""
     cost = float(nets.costs(nets.inputs, nets.labels)[0].detach())
     norms = sum(float(np.sum(layer**2)) for layer in trained.weights) + outside
@@ -136,7 +138,7 @@ def ray_rows(layer: int, z: Array, rays: Rays, degrees: float, share: float) -> 
     ]
 
 
-def cluster_rows(layer: int, network: Trained, rays: int, degrees: float, labels: Tensor) -> list[Row]:
+def cluster_rows(layer: int, network: TrainedWeights, rays: int, degrees: float, labels: Tensor) -> list[Row]:
     z = network.representations[layer - 1]
     return [
         (layer, "share near the rays", fit_rays(z, rays).share_within(degrees)),
@@ -144,7 +146,7 @@ def cluster_rows(layer: int, network: Trained, rays: int, degrees: float, labels
     ]
 
 
-def balance_rows(trained: Trained, layer: int, penalty: float, tikhonov: float) -> list[Row]:
+def balance_rows(trained: TrainedWeights, layer: int, penalty: float, tikhonov: float) -> list[Row]:
     """How far the forces cancel: along each neuron's own ray, in all directions, and with the constraint's reaction."""
     z = trained.representations[layer - 1]
     drawn_in, pushed_out = trained.forces(layer, tikhonov)
@@ -174,7 +176,7 @@ def main_directions(points: Array) -> Array:
     return np.asarray(plane * np.where(signs == 0, 1.0, signs))
 
 
-def drawn(trained: Trained, layer: int, tikhonov: float, rays: Rays, digits: Sequence[int]) -> pd.DataFrame:
+def drawn(trained: TrainedWeights, layer: int, tikhonov: float, rays: Rays, digits: Sequence[int]) -> pd.DataFrame:
     """What the two panels of a layer show. Points keep the origin: rays begin there."""
     z = trained.representations[layer - 1]
     drawn_in, pushed_out = trained.forces(layer, tikhonov)

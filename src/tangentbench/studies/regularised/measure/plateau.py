@@ -17,8 +17,8 @@ from tangentbench.networks.penalised import Member, PenalisedNets, draw, with_bi
 from tangentbench.networks.stack import on_device
 from tangentbench.studies.registry import Context, study
 from tangentbench.theory.clusters import plateau_start
+from tangentbench.training.checkpoint import checkpoint_in
 from tangentbench.training.engines.full_batch import Stage, train_in_stages
-from tangentbench.training.progress_file import ProgressFile
 
 RECORDS = 50
 LAST_RECORDS = 5
@@ -88,13 +88,13 @@ def loss_against_width(
             loss=LOSS_OF[name],
         )
         stages = [Stage("adam", adam_step, adam_steps[name]), Stage("descent", descent_step, descent_steps[name])]
-        key = repr((context.seed, members, stages, images[name], hidden_layers, bias_amount))
+        identity = (context.seed, members, stages, images[name], hidden_layers, bias_amount)
         history = train_in_stages(
             nets,
             stages,
             label=f"{name}, {len(members)} networks",
             records=RECORDS,
-            progress=ProgressFile(context.work / f"{name}.npz", key) if context.work else None,
+            checkpoint=checkpoint_in(context.work, name, *identity),
         )
         table = final_losses(nets, history, panel, bias_amount)
         frames += [table, starts_of_plateau(table, [plateau_tolerance, *other_tolerances])]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tangentbench.studies.survey.measure.images import Images
 from tangentbench.studies.survey.measure.regimes import Regime
-from tangentbench.training.engines.kernel_flow import Flow, integrate, predicted, targets
+from tangentbench.training.engines.kernel_flow import KernelFlowResult, integrate, predicted, targets
 
 T = TypeVar("T")
 GRAM, INTEGRATION, INFERENCE, COMPILATION = "gram", "integration", "inference", "compilation"
@@ -67,7 +67,7 @@ def regression_rows(regime: Regime, images: Images, integration: Integration, ti
     gram_operations = regime.operations(count, count, True)
     begin = regime.start(images.x_train)
 
-    def flow() -> Flow:
+    def flow() -> KernelFlowResult:
         return integrate(
             symmetric(gram),
             wanted,

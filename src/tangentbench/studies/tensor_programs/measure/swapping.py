@@ -11,7 +11,7 @@ import torch
 from tangentbench.errors import UnknownName
 from tangentbench.networks.initialisation import stream
 from tangentbench.networks.weight_distributions import GAUSSIAN, WeightLaw, truncated_gaussian, weight_law
-from tangentbench.training.progress_file import ProgressFile
+from tangentbench.training.checkpoint import Checkpoint
 
 MATRICES, ALL = "matrices", "all"
 SWAPPED = (MATRICES, ALL)
@@ -45,10 +45,10 @@ def kept(
     """What `make` gives, stored in the job's folder under `name`; a killed job finds it there again."""
     if work is None:
         return make()
-    file = ProgressFile(work / f"{name}.npz", key)
+    file = Checkpoint(work / f"{name}.npz", key)
     found = file.load()
     if found is not None:
-        return found[1]
+        return found.tensors
     made = make()
     file.save({}, made)
     return made

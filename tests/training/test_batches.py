@@ -2,8 +2,7 @@
 
 import torch
 
-from tangentbench.training.augmentation import PADDING, crop_and_flip
-from tangentbench.training.batches import Batches, Examples
+from tangentbench.training.batches import PADDING, Batches, Examples, crop_and_flip
 
 SIDE, COUNT = 6, 200
 
