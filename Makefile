@@ -58,8 +58,9 @@ format: setup ## let ruff and snakefmt format the code
 bench: setup ## run the benchmarks side by side with their peers
 	for script in benchmarks/*.py; do echo "== $$script"; python "$$script"; done
 
-docs: setup ## write the generated parts of the README
-	python -m tangentbench.suite.readme
+docs: setup ## build the documentation site into build/docs; a warning is an error
+	sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "documentation: $(CURDIR)/build/docs/index.html"
 
 lock: setup ## resolve requirements.lock and requirements-gpu.lock anew from pyproject.toml
 	python tools/lock.py

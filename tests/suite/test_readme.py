@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
 import yaml
 from small_project import ROOT
 
@@ -34,15 +32,6 @@ def test_links_lead_somewhere() -> None:
 def test_commands_named_in_the_readme_exist() -> None:
     for target in re.findall(r"snakemake [^\n`]*?((?:npk|conditioning|cntk|bounds)_\w+)", README):
         CATALOGUE.working_artifact(target)
-
-
-def test_library_example_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (example,) = re.findall(r"```python\n(import numpy.*?)```", README, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(compile(example, "README.md", "exec"), {})
-    assert len(capsys.readouterr().out.split()) >= 6
 
 
 def test_version_is_told_once() -> None:
