@@ -6,11 +6,25 @@ from pathlib import Path
 
 import pytest
 from small_project import Project, copy_project
+from tiny_project import TinyProject
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return copy_project(tmp_path / "project")
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> TinyProject:
+    """Two studies in the catalogue, nothing built."""
+    return TinyProject.create(tmp_path / "project")
+
+
+@pytest.fixture
+def built(tiny: TinyProject) -> TinyProject:
+    """The same with alpha_fig1 built at scale quick."""
+    tiny.build()
+    return tiny
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ REMEDIES = {
     errno.EROFS: "the file system is read-only: choose another folder or remount it",
     errno.EACCES: "there is no permission to write there: change the folder's owner or mode",
     errno.EPERM: "there is no permission to write there: change the folder's owner or mode",
-    errno.ENOTDIR: "a file stands where a folder is needed: move it away",
+    errno.ENOTDIR: "there is a file where a folder is needed: move it away",
 }
 
 
@@ -109,7 +109,7 @@ def current_umask() -> int:
 
 def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
     """The error for a failed write: the system's reason and what to do about it."""
-    remedy = REMEDIES.get(error.errno or 0, "mend that and run again")
+    remedy = REMEDIES.get(error.errno or 0, "fix this and run again")
     return CannotWrite(path, error.strerror or str(error), remedy)
 
 

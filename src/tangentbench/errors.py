@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class TangentbenchError(Exception):
-    """An error a user can cause and mend; shown as one sentence, without a traceback."""
+    """An error a user can cause and fix; shown as one sentence, without a traceback."""
 
 
 class NotACheckout(TangentbenchError):
@@ -36,11 +36,6 @@ class UnknownName(TangentbenchError):
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
         super().__init__(f"unknown {kind} '{name}': {hint}{f' ({see})' if see else ''}")
-
-
-class NotWorkingYet(TangentbenchError):
-    def __init__(self, artifact: str) -> None:
-        super().__init__(f"{artifact} is planned and cannot be built yet: `tangentbench list` shows what works")
 
 
 class DataMissing(TangentbenchError):

@@ -108,22 +108,10 @@ def test_below_its_scale_a_failing_number_is_not_held_against_the_claim() -> Non
     assert decided(claim("at_most", 1.0, scale="paper"), 5.0, scale="cpu").state == NOT_TESTABLE
 
 
-def test_a_planned_artifact_has_not_run() -> None:
-    table = pd.DataFrame({"value": [0.5]})
-    verdict = decide(claim("at_most", 1.0), replace(ARTIFACT, status="planned"), "quick", table)
-    assert (verdict.state, verdict.measured) == (NOT_RUN, None)
-    assert "planned" in verdict.reason
-
-
 def test_an_artifact_without_a_table_has_not_run() -> None:
     verdict = decide(claim("at_most", 1.0), ARTIFACT, "cpu", None)
     assert (verdict.state, verdict.measured) == (NOT_RUN, None)
     assert "scale cpu" in verdict.reason
-
-
-def test_a_claim_without_a_measure_has_not_run() -> None:
-    bare = Claim("demo_claim", "demo_fig1", "It holds.", "quick")
-    assert decide(bare, ARTIFACT, "quick", pd.DataFrame({"value": [0.5]})).state == NOT_RUN
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])

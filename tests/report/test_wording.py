@@ -21,7 +21,8 @@ from tangentbench.suite.catalogue import Claim
 
 
 def claim(**changes: object) -> Claim:
-    return Claim(**{"name": "c", "artifact": "a", "statement": "s", "scale": "quick", **changes})
+    given = {"name": "c", "artifact": "a", "statement": "s", "scale": "quick", "measure": {}}
+    return Claim(**{**given, "compare": "equal", "expected": 8.0, **changes})
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,6 @@ def test_plus_minus(value: float, spread: float | None, text: str) -> None:
         ("at_least", 0.5, 0.01, "≥ 0.5 − 0.01"),
         ("between", (6.0, 10.0), 0.0, "6 to 10"),
         ("between", (6.0, 10.0), 0.5, "6 to 10 (± 0.5)"),
-        (None, None, 0.0, "–"),
     ],
 )
 def test_expected(compare: str, bound: float, tolerance: float, text: str) -> None:

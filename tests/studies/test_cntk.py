@@ -271,7 +271,7 @@ def test_cells():
 
 @pytest.mark.parametrize("name", ["cntk_table1", "cntk_table2"])
 def test_tables_are_drawn(catalogue, table1, table2, name, tmp_path: Path):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     drawn = figure_function(artifact)({"cntk_table1": table1, "cntk_table2": table2}[name], artifact)
     assert len(drawn.axes) == {"cntk_table1": 6, "cntk_table2": 4}[name]
     assert all(axis.lines for axis in drawn.axes)

@@ -24,14 +24,14 @@ def tables(catalogue):
     return {
         (name, scale): study_function(artifact)(Context(seed=0), **artifact.settings_at(scale))
         for name in ARTIFACTS
-        for artifact in [catalogue.working_artifact(name)]
+        for artifact in [catalogue.artifact(name)]
         for scale in SCALES
     }
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
 def test_settings_are_the_parameters(catalogue, name):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     for scale in SCALES:
         check_settings(study_function(artifact), artifact.settings_at(scale), "conditioning.yaml", name)
 
@@ -39,7 +39,7 @@ def test_settings_are_the_parameters(catalogue, name):
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", ARTIFACTS)
 def test_every_claim_holds(catalogue, tables, name, scale):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     assert artifact.claims
     states = {claim.name: decide(claim, artifact, scale, tables[name, scale]).state for claim in artifact.claims}
     assert set(states.values()) == {HELD}, states
@@ -47,21 +47,21 @@ def test_every_claim_holds(catalogue, tables, name, scale):
 
 @pytest.mark.parametrize("name", ARTIFACTS)
 def test_every_printed_number_has_ours_beside_it(catalogue, tables, name):
-    for printed in catalogue.working_artifact(name).paper_values:
+    for printed in catalogue.artifact(name).paper_values:
         ours = evaluate(printed.measure, tables[name, "quick"])
         assert ours == pytest.approx(printed.value, rel=0.01, abs=1e-12), printed.label
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
 def test_scales_agree_in_every_printed_number(catalogue, tables, name):
-    for printed in catalogue.working_artifact(name).paper_values:
+    for printed in catalogue.artifact(name).paper_values:
         values = [evaluate(printed.measure, tables[name, scale])[0] for scale in SCALES]
         np.testing.assert_allclose(values, values[0], atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
 def test_picture_has_curves_and_names_on_every_panel(catalogue, tables, name):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     fig = figure_function(artifact)(tables[name, "quick"], artifact)
     assert isinstance(fig, Figure)
     for axis in fig.axes:
@@ -70,7 +70,7 @@ def test_picture_has_curves_and_names_on_every_panel(catalogue, tables, name):
 
 def test_a_wrong_activation_fails_its_claim(catalogue):
     """Another kink is another mu: the claims do not hold of themselves."""
-    artifact = catalogue.working_artifact("conditioning_table_mu")
+    artifact = catalogue.artifact("conditioning_table_mu")
     settings = {"activations": [{"name": "norm_relu", "c": -1.0}], "own_activations": []}
     table = study_function(artifact)(Context(seed=0), **settings)
     (claim,) = [claim for claim in artifact.claims if claim.name.endswith("norm_relu")]

@@ -278,7 +278,7 @@ def made_up(artifact, scale, ahead):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_claims_can_hold_and_can_fail(catalogue, name):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     good = made_up(artifact, "paper", {"norm_relu": 0.5})
     bad = made_up(artifact, "paper", {"norm_relu": -5.0})
     for claim in artifact.claims:
@@ -292,7 +292,7 @@ def test_claims_can_hold_and_can_fail(catalogue, name):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_claims_can_be_measured_at_their_own_scale(catalogue, name):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     for claim in artifact.claims:
         for scale in SCALES[SCALES.index(claim.scale) :]:
             decide(claim, artifact, scale, made_up(artifact, scale, {}))
@@ -300,7 +300,7 @@ def test_claims_can_be_measured_at_their_own_scale(catalogue, name):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_pictures_have_a_line_for_every_normalisation(catalogue, table, name):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     fig = figure_function(artifact)(table, artifact)
     assert isinstance(fig, Figure)
     for axis in fig.axes:
@@ -310,10 +310,10 @@ def test_pictures_have_a_line_for_every_normalisation(catalogue, table, name):
 
 def test_figures_share_their_trainings_below_the_papers_scale(catalogue):
     """Figure 1 lends from Figures 3 and 4; at the paper's scale steps differ, and nothing is waited for."""
-    first = catalogue.working_artifact("conditioning_fig1")
+    first = catalogue.artifact("conditioning_fig1")
     for scale in ("quick", "cpu"):
         for lender, network in zip(first.uses_at(scale), first.settings_at(scale)["networks"], strict=True):
-            mine, other = first.settings_at(scale), catalogue.working_artifact(lender).settings_at(scale)
+            mine, other = first.settings_at(scale), catalogue.artifact(lender).settings_at(scale)
             assert network in other["networks"]
             for key in ("shape", "course", "images", "step_choice", "augmentation", "probe_absolute"):
                 assert mine[key] == other[key]

@@ -35,7 +35,7 @@ def tables(catalogue, datasets):
     """Each artifact's table at quick with smaller samples."""
     found = {}
     for name, smaller in SMALLER.items():
-        artifact = catalogue.working_artifact(name)
+        artifact = catalogue.artifact(name)
         given = {data: datasets[data] for data in artifact.datasets_at("quick")}
         context = Context(seed=0, datasets=given)
         found[name] = study_function(artifact)(context, **{**artifact.settings_at("quick"), **smaller})
@@ -44,14 +44,14 @@ def tables(catalogue, datasets):
 
 @pytest.mark.parametrize("name", ["conditioning_theorem3", "conditioning_theorem5"])
 def test_every_claim_holds(catalogue, tables, name):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     states = {claim.name: decide(claim, artifact, "quick", tables[name]).state for claim in artifact.claims}
     assert set(states.values()) == {HELD}, states
 
 
 @pytest.mark.parametrize("name", SMALLER)
 def test_picture_has_curves_and_names_on_every_panel(catalogue, tables, name):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     fig = figure_function(artifact)(tables[name], artifact)
     assert isinstance(fig, Figure)
     for axis in fig.axes:
@@ -71,7 +71,7 @@ def test_wide_networks_take_about_the_steps_of_their_kernel(tables):
 
 
 def test_a_network_that_runs_out_of_steps_is_left_empty(catalogue, datasets):
-    artifact = catalogue.working_artifact("conditioning_training")
+    artifact = catalogue.artifact("conditioning_training")
     settings = {**artifact.settings_at("quick"), **SMALLER["conditioning_training"], "depths": [1], "runs": 1}
     settings |= {"activations": ["relu"], "uncentred_activations": [], "top_steps": 2, "all_steps": 2}
     table = study_function(artifact)(Context(seed=0, datasets={"mnist5k": datasets["mnist5k"]}), **settings)
@@ -80,7 +80,7 @@ def test_a_network_that_runs_out_of_steps_is_left_empty(catalogue, datasets):
 
 
 def test_definition_is_the_proof_one_layer_later(catalogue, datasets):
-    artifact = catalogue.working_artifact("conditioning_theorem5")
+    artifact = catalogue.artifact("conditioning_theorem5")
     settings = {**artifact.settings_at("quick"), "activations": ["tanh"], "uncentred_activations": []}
     settings |= {"depth_max": 6, "records": 20, "deltas": [0.1]}
     pairs = Context(seed=0, datasets={"sphere_pairs": datasets["sphere_pairs"]})
@@ -94,7 +94,7 @@ def test_definition_is_the_proof_one_layer_later(catalogue, datasets):
 
 
 def test_an_unknown_separation_or_reading_is_named(catalogue, datasets):
-    artifact = catalogue.working_artifact("conditioning_theorem5")
+    artifact = catalogue.artifact("conditioning_theorem5")
     settings = {**artifact.settings_at("quick"), "depth_max": 3}
     pairs = Context(seed=0, datasets={"sphere_pairs": datasets["sphere_pairs"]})
     with pytest.raises(UnknownName, match="separation"):
@@ -113,6 +113,6 @@ def test_a_bound_for_another_activation_fails(catalogue, tables):
     }
     ratio = wide["normalised_norm_relu"]["correlation"] / wide["normalised_relu"]["bound"]
     row = pd.DataFrame({"quantity": ["ratio"], "family": ["normalised"], "value": [ratio.max()]})
-    artifact = catalogue.working_artifact("conditioning_theorem3")
+    artifact = catalogue.artifact("conditioning_theorem3")
     (claim,) = [claim for claim in artifact.claims if claim.name.endswith("theorem3_bound")]
     assert decide(claim, artifact, "quick", row).state != HELD

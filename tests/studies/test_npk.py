@@ -43,7 +43,7 @@ def catalogue():
 
 @pytest.fixture(scope="module")
 def theory_tables(catalogue):
-    artifacts = (catalogue.working_artifact(name) for name in THEORY)
+    artifacts = (catalogue.artifact(name) for name in THEORY)
     return {one.name: study_function(one)(Context(seed=0), **one.settings_at("quick")) for one in artifacts}
 
 
@@ -54,20 +54,20 @@ def tiny() -> pd.DataFrame:
 
 @pytest.mark.parametrize("name", [*THEORY, TRAINED])
 def test_settings_are_the_parameters(catalogue, name):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     for scale in SCALES:
         check_settings(study_function(artifact), artifact.settings_at(scale), "npk.yaml", name)
 
 
 @pytest.mark.parametrize("name", THEORY)
 def test_claims_of_theory_hold(catalogue, theory_tables, name):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     verdicts = [decide(claim, artifact, "quick", theory_tables[name]) for claim in artifact.claims]
     assert [(one.claim.name, one.reason) for one in verdicts if one.state != HELD] == []
 
 
 def test_printed_numbers_of_figure_1_are_ours(catalogue, theory_tables):
-    for printed in catalogue.working_artifact("npk_fig1").paper_values:
+    for printed in catalogue.artifact("npk_fig1").paper_values:
         assert evaluate(printed.measure, theory_tables["npk_fig1"]) == [printed.value]
 
 
@@ -80,14 +80,14 @@ def test_examples_1_and_2_share_exactly_p3_and_p12(theory_tables):
 
 @pytest.mark.parametrize("name", THEORY)
 def test_theory_is_drawn(catalogue, theory_tables, name, tmp_path: Path):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     drawn = figure_function(artifact)(theory_tables[name], artifact)
     assert isinstance(drawn, Figure)
     drawn.savefig(tmp_path / "figure.png")
 
 
 def test_training_is_drawn(catalogue, tiny, tmp_path: Path):
-    artifact = catalogue.working_artifact(TRAINED)
+    artifact = catalogue.artifact(TRAINED)
     drawn = figure_function(artifact)(tiny, artifact)
     assert [len(axis.lines) > 0 for axis in drawn.axes] == [True] * 4
     drawn.savefig(tmp_path / "figure.png")

@@ -109,7 +109,7 @@ def catalogue():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_is_drawn(catalogue, tables, name, tmp_path: Path):
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     assert callable(study_function(artifact))
     drawn = figure_function(artifact)(tables[name], artifact)
     assert isinstance(drawn, Figure)

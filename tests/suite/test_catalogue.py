@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tangentbench.config import SCALES
-from tangentbench.errors import InvalidConfig, NotWorkingYet, UnknownName
+from tangentbench.errors import InvalidConfig, UnknownName
 from tangentbench.paths import Paths
 from tangentbench.suite.catalogue import Artifact, Catalogue, load_catalogue, require_scale
 
@@ -66,7 +66,6 @@ def test_a_claim_has_its_artifact_and_a_sentence(artifact: Artifact) -> None:
     for claim in artifact.claims:
         assert claim.artifact == artifact.name
         assert claim.statement.endswith(".")
-        assert (claim.measure is not None) == artifact.working
 
 
 @ARTIFACTS
@@ -76,9 +75,9 @@ def test_the_caption_is_a_short_text(artifact: Artifact) -> None:
 
 
 @ARTIFACTS
-def test_a_working_artifacts_printed_numbers_have_one_of_ours_beside_them(artifact: Artifact) -> None:
+def test_printed_numbers_have_one_of_ours_beside_them(artifact: Artifact) -> None:
     for value in artifact.paper_values:
-        assert not artifact.working or value.measure is not None
+        assert value.measure is not None
 
 
 DEMO: dict[str, Any] = {
@@ -89,7 +88,6 @@ DEMO: dict[str, Any] = {
         "demo_fig1": {
             "title": "The first",
             "kind": "figure",
-            "status": "working",
             "reference": "Figure 1",
             "caption": "It shows something.",
             "settings": {"widths": [25, 500], "laws": ["a b", "c"], "runs": 10},
@@ -114,12 +112,20 @@ DEMO: dict[str, Any] = {
         "demo_fig2": {
             "title": "The second",
             "kind": "theory",
-            "status": "planned",
             "reference": "Theorem 2",
             "caption": "It shows something else.",
             "uses": ["demo_fig1"],
             "scales": {"quick": {}, "cpu": {}, "paper": {}},
-            "claims": [{"name": "demo_large", "statement": "It is large.", "scale": "cpu"}],
+            "claims": [
+                {
+                    "name": "demo_large",
+                    "statement": "It is large.",
+                    "scale": "cpu",
+                    "measure": {"reduce": "max"},
+                    "compare": "at_least",
+                    "expected": 100,
+                }
+            ],
         },
     },
 }
@@ -164,11 +170,6 @@ MISTAKES: dict[str, tuple[Change, str, str]] = {
         "artifacts.demo_fig1.kind",
         "'picture' is not one of",
     ),
-    "bad status": (
-        lambda raw: first(raw).update(status="done"),
-        "artifacts.demo_fig1.status",
-        "'done' is not one of",
-    ),
     "unknown key": (
         lambda raw: first(raw).update(captoin="It shows something."),
         "artifacts.demo_fig1",
@@ -192,17 +193,22 @@ MISTAKES: dict[str, tuple[Change, str, str]] = {
     "claim without expected": (
         lambda raw: first(raw)["claims"][0].pop("expected"),
         "artifacts.demo_fig1.claims.0",
-        "'expected' is a dependency of",
+        "'expected' is a required property",
     ),
     "region for a comparison with one number": (
         lambda raw: first(raw)["claims"][0].update(compare="at_most"),
         "artifacts.demo_fig1.claims.0.expected",
         "is not of type 'number'",
     ),
-    "claim of a working artifact without measure": (
-        lambda raw: [first(raw)["claims"][0].pop(key) for key in ("measure", "compare", "expected")],
+    "claim without measure": (
+        lambda raw: first(raw)["claims"][0].pop("measure"),
         "artifacts.demo_fig1.claims.demo_small",
-        "a working artifact's claim needs measure and expected",
+        "a claim needs a measure",
+    ),
+    "claim that compares with nothing": (
+        lambda raw: [first(raw)["claims"][0].pop(key) for key in ("compare", "expected")],
+        "artifacts.demo_fig1.claims.0",
+        "is a required property",
     ),
     "a scale's split naming no list": (
         lambda raw: first(raw)["scales"]["cpu"].update(split=["runs"]),
@@ -232,7 +238,7 @@ MISTAKES: dict[str, tuple[Change, str, str]] = {
     "claim named twice": (
         lambda raw: raw["artifacts"]["demo_fig2"]["claims"][0].update(name="demo_small"),
         "artifacts.demo_fig2.claims",
-        "the claim 'demo_small' stands in demo_fig1 too",
+        "demo_fig1 has a claim 'demo_small' too: rename one",
     ),
     "artifact of another study": (
         lambda raw: raw["artifacts"].update(other_fig1=raw["artifacts"].pop("demo_fig2")),
@@ -242,7 +248,7 @@ MISTAKES: dict[str, tuple[Change, str, str]] = {
     "study of another name": (
         lambda raw: raw.update(study="demos"),
         "study",
-        "the study is called 'demos' but its file 'demo'",
+        "the study is called 'demos' but its folder 'demo'",
     ),
 }
 
@@ -263,7 +269,7 @@ def test_a_mistake_is_told_with_file_key_and_reason(paths: Paths, mistake: str) 
 @pytest.mark.parametrize(
     ("text", "place", "reason"),
     [
-        ("study: demo\ntitle: A\ntitle: B\n", "line 3, column 1", "the key 'title' stands here twice"),
+        ("study: demo\ntitle: A\ntitle: B\n", "line 3, column 1", "duplicate key 'title'"),
         ("study: demo\nartifacts: [unclosed\n", "line 3, column 1", "it is not valid YAML"),
         ("study: demo\n\ttitle: tab\n", "line 2, column 1", "it is not valid YAML"),
         ("", "the top level", "is not of type 'object'"),
@@ -290,12 +296,12 @@ def test_an_artifact_given_twice_is_not_silently_overwritten(paths: Paths) -> No
     file = paths.study_catalogue("demo")
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("  demo_fig2:", "  demo_fig1:"), encoding="utf-8")
-    with pytest.raises(InvalidConfig, match="the key 'demo_fig1' stands here twice"):
+    with pytest.raises(InvalidConfig, match="duplicate key 'demo_fig1'"):
         load_catalogue(paths)
 
 
 def test_a_catalogue_without_studies_says_how_to_get_it_back(paths: Paths) -> None:
-    with pytest.raises(InvalidConfig, match="no study stands here: restore it with `git checkout`"):
+    with pytest.raises(InvalidConfig, match="there is no study here: restore it with `git checkout`"):
         load_catalogue(paths)
 
 
@@ -370,15 +376,6 @@ def test_an_unknown_name_suggests_near_ones(ask: Callable[[], object], kind: str
 def test_an_unknown_name_like_no_other_lists_what_there_is() -> None:
     with pytest.raises(UnknownName, match="known: cpu, paper, quick"):
         require_scale("zzz")
-
-
-def test_only_working_artifacts_are_handed_out_to_be_built(paths: Paths) -> None:
-    catalogue = loaded(paths)
-    assert catalogue.working_artifact("demo_fig1").working
-    assert [artifact.name for artifact in catalogue.working] == ["demo_fig1"]
-    assert catalogue.studies["demo"].working == catalogue.working
-    with pytest.raises(NotWorkingYet, match="demo_fig2 is planned"):
-        catalogue.working_artifact("demo_fig2")
 
 
 PRINTED = [{"label": "the loss", "value": 97.1, "measure": {"reduce": "mean"}}]

@@ -1,4 +1,4 @@
-"""Every working artifact keeps the small contracts that let it be added in one place."""
+"""Every artifact keeps the small contracts that let it be added in one place."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from tangentbench.suite.costs import estimate, load_unit_costs
 
 PATHS = Paths(ROOT)
 CATALOGUE = load_catalogue(PATHS)
-working = pytest.mark.parametrize("artifact", CATALOGUE.working, ids=lambda artifact: artifact.name)
+every = pytest.mark.parametrize("artifact", list(CATALOGUE), ids=lambda artifact: artifact.name)
 
 
-@working
+@every
 @pytest.mark.parametrize("scale", SCALES)
 def test_settings_are_the_study_functions_parameters(artifact: Artifact, scale: str) -> None:
     for settings in artifact.parts_at(scale).values():
         check_settings(study_function(artifact), settings, "the catalogue", artifact.study, artifact.name)
 
 
-@working
+@every
 def test_a_wrong_setting_is_named(artifact: Artifact) -> None:
     settings = {**artifact.settings_at("quick"), "no_such_setting": 1}
     with pytest.raises(InvalidConfig, match="no_such_setting"):
         check_settings(study_function(artifact), settings, "the catalogue", artifact.study, artifact.name)
 
 
-@working
+@every
 def test_figure_takes_table_and_artifact(artifact: Artifact) -> None:
     assert len(inspect.signature(figure_function(artifact)).parameters) == 2
 
 
-@working
+@every
 @pytest.mark.parametrize("scale", SCALES)
 def test_cost_model_takes_the_settings(artifact: Artifact, scale: str) -> None:
     assert estimate(artifact, scale, load_unit_costs(PATHS), PATHS).core_hours
 
 
-@working
+@every
 def test_claims_and_printed_numbers_can_be_measured(artifact: Artifact) -> None:
     assert all(claim.measure for claim in artifact.claims)
     assert all(value.measure for value in artifact.paper_values)
 
 
-@pytest.mark.parametrize("artifact", list(CATALOGUE), ids=lambda artifact: artifact.name)
+@every
 def test_datasets_exist(artifact: Artifact) -> None:
     recipes = load_recipes(PATHS)
     for scale in SCALES:
         assert set(artifact.datasets_at(scale)) <= set(recipes)
 
 
-@pytest.mark.parametrize("artifact", list(CATALOGUE), ids=lambda artifact: artifact.name)
+@every
 def test_quick_needs_no_network(artifact: Artifact) -> None:
     embedded = {"mnist5k", "photographs", "sphere_pairs", "teacher"}
     recipes = load_recipes(PATHS)

@@ -165,7 +165,7 @@ def test_a_table_takes_the_workflows_matrices(paths: Paths) -> None:
 
 
 def test_every_planned_matrix_of_the_house_can_be_priced_and_has_a_name_of_its_own() -> None:
-    artifacts = load_catalogue(HOUSE).working
+    artifacts = load_catalogue(HOUSE)
     for scale in SCALES:
         for owner, plans in Grams.at(HOUSE, artifacts, scale).plans.items():
             for name, plan in plans.items():
@@ -178,7 +178,7 @@ def test_every_planned_matrix_of_the_house_can_be_priced_and_has_a_name_of_its_o
 
 
 def test_vanilla_full_takes_its_matrices_tile_by_tile() -> None:
-    plans = Grams.at(HOUSE, load_catalogue(HOUSE).working, "cpu").of("cntk_vanilla_full")
+    plans = Grams.at(HOUSE, load_catalogue(HOUSE), "cpu").of("cntk_vanilla_full")
     assert [len(plan.tiles(TRAIN)) + len(plan.tiles(TEST)) for plan in plans.values()] == [450] * 5
 
 

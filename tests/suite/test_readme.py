@@ -31,7 +31,7 @@ def test_links_lead_somewhere() -> None:
 
 def test_commands_named_in_the_readme_exist() -> None:
     for target in re.findall(r"snakemake [^\n`]*?((?:npk|conditioning|cntk|bounds)_\w+)", README):
-        CATALOGUE.working_artifact(target)
+        CATALOGUE.artifact(target)
 
 
 def test_version_is_told_once() -> None:
@@ -60,7 +60,7 @@ def test_dvc_has_one_stage_a_study() -> None:
         f"results/${{scale}}/{study}" for study in studies
     ]
     assert sorted(pipeline["metrics"]) == [f"results/${{scale}}/{study}/claims.json" for study in studies]
-    pictures = sorted(f"results/${{scale}}/{one.study}/{one.name}.png" for one in CATALOGUE.working)
+    pictures = sorted(f"results/${{scale}}/{one.study}/{one.name}.png" for one in CATALOGUE)
     assert sorted(pipeline["plots"]) == pictures
 
 

@@ -66,7 +66,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Project:
         paths.dataset("photographs"),
         paths.dataset_provenance("photographs"),
     )
-    plan = Grams.at(paths, load_catalogue(paths).working, "quick").plan("small", "cntk")
+    plan = Grams.at(paths, load_catalogue(paths), "quick").plan("small", "cntk")
     gram_jobs.prepare_inputs(paths, plan, "quick", 0)
     gram_jobs.create_store(paths, plan, "test", "quick")
     for tile in plan.tiles("test"):

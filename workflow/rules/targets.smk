@@ -11,27 +11,12 @@ for study in wiring.catalogue.studies:
 
 
 for artifact in wiring.catalogue:
-    if artifact.working:
 
-        rule:
-            name:
-                artifact.name
-            input:
-                wiring.pictures(artifact.name, SCALE),
-
-    else:
-
-        rule:
-            name:
-                artifact.name
-            log:
-                f"logs/{artifact.name}.log",
-            conda:
-                "../../envs/report.yaml"
-            params:
-                artifact=artifact.name,
-            shell:
-                "python -m tangentbench.suite.steps planned {params.artifact} --log {log}"
+    rule:
+        name:
+            artifact.name
+        input:
+            wiring.pictures(artifact.name, SCALE),
 
 
 for gram in wiring.grams(SCALE).plans:

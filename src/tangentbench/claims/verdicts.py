@@ -18,8 +18,8 @@ from tangentbench.suite.table_io import read_if_there
 
 
 def table_of(paths: Paths, scale: str, artifact: Artifact) -> pd.DataFrame | None:
-    """The artifact's tidy table, or None where it is planned or was not built."""
-    return read_if_there(paths.table(scale, artifact.study, artifact.name)) if artifact.working else None
+    """The artifact's tidy table, or None where it was not built."""
+    return read_if_there(paths.table(scale, artifact.study, artifact.name))
 
 
 def verdicts(
@@ -42,7 +42,7 @@ def decide_all(artifact: Artifact, scale: str, table: pd.DataFrame | None) -> li
         except MeasureError as error:
             raise MeasureError(
                 f"the claim {claim.name} of {artifact.name} cannot be measured: {error}; "
-                f"mend its measure in studies/{artifact.study}/catalogue.yaml"
+                f"fix its measure in src/tangentbench/studies/{artifact.study}/catalogue.yaml"
             ) from error
     return found
 

@@ -1,4 +1,4 @@
-"""The command line: `tangentbench list | show | estimate | check | run | data | doctor`."""
+"""The command line: `tangentbench list | show | estimate | check | run | pull | data | doctor | bound`."""
 
 from tangentbench.cli.main import main
 

@@ -46,7 +46,7 @@ def command(targets: tuple[str, ...], scale: str | None, as_json: bool) -> None:
     columns = ("target", "core time", "GPU time", "memory, GiB", "disk, GiB")
     print_table(f"scale {scale}", columns, rows, right="-rrrr")
     if unknown:
-        click.echo(f"not estimated (planned, or without a work model): {', '.join(unknown)}")
+        click.echo(f"not estimated (no work model): {', '.join(unknown)}")
 
 
 def cells(cost: Estimate) -> tuple[str, str, str, str]:

@@ -1,4 +1,4 @@
-"""`tangentbench list`: every artifact, its status and what it costs."""
+"""`tangentbench list`: every artifact and what it costs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from tangentbench.suite.costs import Estimate, estimate, load_unit_costs
     epilog=examples("tangentbench list", "tangentbench list conditioning", "tangentbench list --json | jq '.[].name'")
 )
 @click.argument("targets", nargs=-1)
-@click.option("--status", type=click.Choice(["working", "planned"]), help="Only these.")
 @json_option
-def command(targets: tuple[str, ...], status: str | None, as_json: bool) -> None:
-    """List every artifact with its status and its cost at each scale (core time of one run)."""
+def command(targets: tuple[str, ...], as_json: bool) -> None:
+    """List every artifact with its cost at each scale (core time of one run)."""
     paths, catalogue = open_project()
     prices = load_unit_costs(paths)
-    chosen = [one for one in catalogue.select(targets or ("all",)) if status in (None, one.status)]
+    chosen = catalogue.select(targets or ("all",))
     costs = {
         one.name: {scale: estimate(one, scale, prices, paths, catalogue.used_by(one, scale)) for scale in SCALES}
         for one in chosen
@@ -32,18 +31,15 @@ def command(targets: tuple[str, ...], status: str | None, as_json: bool) -> None
         return
     rows: list[tuple[str | Text, ...]] = [
         (
-            Text(one.name, style="bold" if one.working else "dim"),
+            Text(one.name, style="bold"),
             one.kind,
-            Text(one.status, style="green" if one.working else "dim"),
             *(duration(costs[one.name][scale].core_hours) for scale in SCALES),
             one.reference,
             one.title,
         )
         for one in chosen
     ]
-    working = sum(one.working for one in chosen)
-    title = f"{len(chosen)} artifacts, {working} working"
-    print_table(title, ("artifact", "kind", "status", *SCALES, "in the paper", "shows"), rows, right="---rrr")
+    print_table(f"{len(chosen)} artifacts", ("artifact", "kind", *SCALES, "in the paper", "shows"), rows, right="--rrr")
 
 
 def record(artifact: Artifact, costs: dict[str, Estimate]) -> dict[str, object]:
@@ -51,7 +47,6 @@ def record(artifact: Artifact, costs: dict[str, Estimate]) -> dict[str, object]:
         "name": artifact.name,
         "study": artifact.study,
         "kind": artifact.kind,
-        "status": artifact.status,
         "origin": artifact.origin,
         "paper": artifact.reference,
         "title": artifact.title,

@@ -57,11 +57,8 @@ def command(
 
 
 def checked_targets(catalogue: Catalogue, targets: tuple[str, ...]) -> list[str]:
-    """The targets as given, after an error for what is unknown or planned."""
+    """The targets as given, after an error for what is unknown."""
     catalogue.select(targets)
-    for target in targets:
-        if target in catalogue.by_name:
-            catalogue.working_artifact(target)
     return list(targets) or ["all"]
 
 

@@ -41,7 +41,6 @@ def command(artifact: str, scale: str | None, as_json: bool) -> None:
                 "name": one.name,
                 "study": one.study,
                 "kind": one.kind,
-                "status": one.status,
                 "paper": one.reference,
                 "title": one.title,
                 "caption": one.caption,
@@ -55,9 +54,9 @@ def command(artifact: str, scale: str | None, as_json: bool) -> None:
         )
         return
     out = console()
-    out.print(f"[bold]{one.name}[/bold]  {one.title}  [dim]({one.kind}, {one.status}; {one.reference})[/dim]")
+    out.print(f"[bold]{one.name}[/bold]  {one.title}  [dim]({one.kind}; {one.reference})[/dim]")
     out.print(one.caption.strip(), style="dim")
-    if one.working and not built:
+    if not built:
         out.print(f"not built at scale {scale}: `tangentbench run {one.name} --scale {scale}`", style="yellow")
     if rows:
         cells = [

@@ -78,15 +78,15 @@ def make_card(
 ) -> Card:
     """Gather one artifact; `defaults` is config.yaml, from which the rebuilding command may deviate."""
     table = table_of(paths, scale, artifact)
-    provenance = read_provenance(paths.provenance(scale, artifact.study, artifact.name)) if artifact.working else None
+    provenance = read_provenance(paths.provenance(scale, artifact.study, artifact.name))
     return Card(
         artifact=artifact,
         verdicts=verdicts,
         comparison=compare(artifact, table),
-        picture=picture_of(artifact, paths, scale) if artifact.working else None,
+        picture=picture_of(artifact, paths, scale),
         data=data_table(table) if table is not None and shows_data(artifact, table) else None,
         provenance=provenance,
-        links=links_of(artifact, paths, scale) if artifact.working else [],
+        links=links_of(artifact, paths, scale),
         command=command_of(artifact, scale, provenance, defaults),
         note=artifact.note_at(scale),
     )

@@ -63,15 +63,10 @@ LOOKS = {
 
 @dataclass(frozen=True)
 class Section:
-    """One study: its cards, those that work before those still planned."""
+    """One study and its cards."""
 
     study: Study
-    shown: list[Card]
-    planned: list[Card]
-
-    @property
-    def cards(self) -> list[Card]:
-        return [*self.shown, *self.planned]
+    cards: list[Card]
 
 
 Decided = Mapping[str, list[Verdict]]
@@ -93,14 +88,13 @@ def render(catalogue: Catalogue, paths: Paths, scale: str, decided: Decided | No
     defaults = load_settings(paths)
     found = by_artifact(catalogue, paths, scale) if decided is None else decided
 
-    def cards_of(artifacts: Sequence[Artifact]) -> list[Card]:
-        return [make_card(artifact, found[artifact.name], paths, scale, defaults) for artifact in artifacts]
+    def card_of(artifact: Artifact) -> Card:
+        return make_card(artifact, found[artifact.name], paths, scale, defaults)
 
     sections = [
-        Section(study, cards_of(study.working), cards_of([a for a in study.artifacts.values() if not a.working]))
+        Section(study, [card_of(artifact) for artifact in study.artifacts.values()])
         for study in catalogue.studies.values()
     ]
-    sections.sort(key=lambda section: not section.shown)  # studies with something to see come first
     cards = [card for section in sections for card in section.cards]
     return (
         environment()
@@ -135,11 +129,6 @@ def filters_of(sections: Sequence[Section], cards: Sequence[Card]) -> list[tuple
             ],
         ),
         ("kind", "Kind", [(kind, kind, sum(card.artifact.kind == kind for card in cards)) for kind in kinds]),
-        (
-            "status",
-            "Status",
-            [(status, status, sum(c.artifact.status == status for c in cards)) for status in ("working", "planned")],
-        ),
     ]
 
 

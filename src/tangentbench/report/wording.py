@@ -99,8 +99,6 @@ def measured(verdict: Verdict) -> str:
 
 def expected(claim: Claim) -> str:
     """What the claim allows, as a formula."""
-    if claim.expected is None or claim.compare is None:
-        return "–"
     tolerance = number(claim.tolerance) if claim.tolerance else ""
     if isinstance(claim.expected, tuple):
         low, high = (number(bound) for bound in claim.expected)

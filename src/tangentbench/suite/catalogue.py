@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tangentbench.config import SCALES, load_checked
-from tangentbench.errors import InvalidConfig, NotWorkingYet, UnknownName
+from tangentbench.errors import InvalidConfig, UnknownName
 from tangentbench.paths import Paths
 
 
@@ -34,16 +34,16 @@ class PaperValue:
 class Claim:
     """A sentence of a paper that a measure of our table can decide.
 
-    `scale` is the smallest scale that can decide it. A claim without a measure belongs to an artifact still planned.
+    `scale` is the smallest scale that can decide it.
     """
 
     name: str
     artifact: str
     statement: str
     scale: str
-    measure: Mapping[str, Any] | None = None
-    compare: str | None = None
-    expected: float | tuple[float, float] | None = None
+    measure: Mapping[str, Any]
+    compare: str
+    expected: float | tuple[float, float]
     tolerance: float = 0.0
 
 
@@ -57,7 +57,6 @@ class Artifact:
     kind: str
     reference: str
     caption: str
-    status: str = "working"
     origin: str = "paper"
     notes: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -68,10 +67,6 @@ class Artifact:
     scales: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     paper_values: tuple[PaperValue, ...] = ()
     claims: tuple[Claim, ...] = ()
-
-    @property
-    def working(self) -> bool:
-        return self.status == "working"
 
     def settings_at(self, scale: str) -> dict[str, Any]:
         """The settings common to all scales with those of `scale` on top; groups are merged key by key."""
@@ -139,10 +134,6 @@ class Study:
     paper: Mapping[str, Any]
     artifacts: Mapping[str, Artifact]
 
-    @property
-    def working(self) -> list[Artifact]:
-        return [artifact for artifact in self.artifacts.values() if artifact.working]
-
 
 @dataclass(frozen=True)
 class Catalogue:
@@ -156,24 +147,14 @@ class Catalogue:
     def by_name(self) -> dict[str, Artifact]:
         return {artifact.name: artifact for artifact in self}
 
-    @property
-    def working(self) -> list[Artifact]:
-        return [artifact for artifact in self if artifact.working]
-
     def artifact(self, name: str) -> Artifact:
         if name not in self.by_name:
             raise UnknownName("artifact", name, self.by_name, "`tangentbench list` shows all")
         return self.by_name[name]
 
-    def working_artifact(self, name: str) -> Artifact:
-        artifact = self.artifact(name)
-        if not artifact.working:
-            raise NotWorkingYet(name)
-        return artifact
-
     def used_by(self, artifact: Artifact, scale: str) -> list[Artifact]:
         """The artifacts whose tables it needs."""
-        return [self.working_artifact(name) for name in artifact.uses_at(scale)]
+        return [self.artifact(name) for name in artifact.uses_at(scale)]
 
     def with_used(self, artifacts: Iterable[Artifact], scale: str) -> list[Artifact]:
         """Also what they need, and what that needs, in catalogue order."""
@@ -264,11 +245,6 @@ def make_artifact(file: Path, study: str, name: str, entry: Mapping[str, Any]) -
     )
     claims = tuple(make_claim(file, artifact, claim) for claim in entry.get("claims", ()))
     artifact = replace(artifact, claims=claims)
-    for claim in artifact.claims:
-        if artifact.working and claim.measure is None:
-            raise InvalidConfig(
-                file, f"artifacts.{name}.claims.{claim.name}", "a working artifact's claim needs measure and expected"
-            )
     for scale in SCALES:
         for key in artifact.split_at(scale):
             if not isinstance(artifact.settings_at(scale).get(key), list):
@@ -279,7 +255,10 @@ def make_artifact(file: Path, study: str, name: str, entry: Mapping[str, Any]) -
 
 def make_claim(file: Path, artifact: Artifact, entry: Mapping[str, Any]) -> Claim:
     claim = _near(file, artifact, entry)
-    expected = claim.get("expected")
+    if claim.get("measure") is None:
+        where = f"artifacts.{artifact.name}.claims.{claim['name']}"
+        raise InvalidConfig(file, where, "a claim needs a measure: say which number of the table it is about")
+    expected = claim["expected"]
     low_high = (float(expected[0]), float(expected[1])) if isinstance(expected, list) else expected
     return Claim(artifact=artifact.name, **{**claim, "expected": low_high})
 
@@ -329,6 +308,6 @@ def check_references(catalogue: Catalogue, paths: Paths) -> None:
                 raise InvalidConfig(file, f"artifacts.{artifact.name}.uses", f"there is no artifact '{used}'")
         for claim in artifact.claims:
             if claim.name in seen:
-                reason = f"the claim '{claim.name}' stands in {seen[claim.name]} too"
+                reason = f"{seen[claim.name]} has a claim '{claim.name}' too: rename one"
                 raise InvalidConfig(file, f"artifacts.{artifact.name}.claims", reason)
             seen[claim.name] = artifact.name

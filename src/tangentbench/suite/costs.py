@@ -63,8 +63,6 @@ def estimate(
     used: Sequence[Artifact] = (),
 ) -> Estimate:
     """The cost of one artifact at one scale, once those it uses are built; UNKNOWN while it has no work model."""
-    if not artifact.working:
-        return UNKNOWN
     works = [one for part in artifact.parts_at(scale) if (one := part_work(artifact, scale, part, used))]
     if not works:
         return UNKNOWN

@@ -7,7 +7,7 @@ stays light, Snakemake reads it at every start: no torch, no kernels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ def part_plans(artifact: Artifact, scale: str, part: str) -> list[GramPlan]:
 
 def artifact_plans(artifact: Artifact, scale: str) -> list[GramPlan]:
     """Every matrix of an artifact at a scale that is computed tile by tile."""
-    if not artifact.working or not artifact.gram_tiles_at(scale):
+    if not artifact.gram_tiles_at(scale):
         return []
     return [plan for part in artifact.parts_at(scale) for plan in part_plans(artifact, scale, part)]
 
@@ -76,7 +76,7 @@ class Grams:
     plans: Mapping[str, Mapping[str, GramPlan]]
 
     @classmethod
-    def at(cls, paths: Paths, artifacts: Sequence[Artifact], scale: str) -> Grams:
+    def at(cls, paths: Paths, artifacts: Iterable[Artifact], scale: str) -> Grams:
         plans = {name: {one[scale].name: one[scale]} for name, one in load_grams(paths).items()}
         for artifact in artifacts:
             if found := artifact_plans(artifact, scale):

@@ -14,15 +14,13 @@ END = "<!-- end of artifacts -->"
 
 def artifact_table(catalogue: Catalogue) -> str:
     """A summary line, then one Markdown row an artifact."""
-    everything, working = list(catalogue), len(catalogue.working)
-    state = "all working" if working == len(everything) else f"{working} working, the others planned"
     lines = [
-        f"{len(everything)} artifacts, {state}.",
+        f"{len(list(catalogue))} artifacts.",
         "",
-        "| artifact | shows | in the paper | state |",
-        "|---|---|---|---|",
+        "| artifact | shows | in the paper |",
+        "|---|---|---|",
     ]
-    lines += [f"| `{one.name}` | {one.title} | {one.reference} | {one.status} |" for one in everything]
+    lines += [f"| `{one.name}` | {one.title} | {one.reference} |" for one in catalogue]
     return "\n".join(lines)
 
 

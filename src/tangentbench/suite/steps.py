@@ -148,7 +148,7 @@ def gram_certificate(paths: Paths, gram: str, kernel: str, matrix: str, scale: s
 
 
 def planned_grams(paths: Paths, scale: str) -> Grams:
-    return Grams.at(paths, load_catalogue(paths).working, require_scale(scale))
+    return Grams.at(paths, load_catalogue(paths), require_scale(scale))
 
 
 @job
@@ -171,7 +171,7 @@ def measure(
     from tangentbench.suite.table_io import read_table, write_table
 
     catalogue = load_catalogue(paths)
-    artifact = catalogue.working_artifact(name)
+    artifact = catalogue.artifact(name)
     settings = artifact.parts_at(scale)[part]
     function = study_function(artifact)
     check_settings(function, settings, paths.study_catalogue(artifact.study), artifact.study, name)
@@ -260,7 +260,7 @@ def table(paths: Paths, name: str, scale: str) -> None:
     from tangentbench.suite.provenance import describe_files, merge
     from tangentbench.suite.table_io import read_table, write_csv, write_table
 
-    artifact = load_catalogue(paths).working_artifact(name)
+    artifact = load_catalogue(paths).artifact(name)
     parts = list(artifact.parts_at(scale))
     frames = [read_table(paths.part(scale, artifact.study, name, part)) for part in parts]
     whole = pd.concat(frames, ignore_index=True)
@@ -284,7 +284,7 @@ def figure(paths: Paths, name: str, scale: str) -> None:
     from tangentbench.studies.registry import figure_function
     from tangentbench.suite.table_io import read_table
 
-    artifact = load_catalogue(paths).working_artifact(name)
+    artifact = load_catalogue(paths).artifact(name)
     drawn = figure_function(artifact)(read_table(paths.table(scale, artifact.study, name)), artifact)
     for kind, metadata in FIGURE_METADATA.items():
         with written_whole(paths.figure(scale, artifact.study, name, kind)) as temporary:
@@ -316,13 +316,6 @@ def gallery(paths: Paths, scale: str) -> None:
     decided = by_artifact(catalogue, paths, scale)
     write_claims(paths.all_claims(scale), chain.from_iterable(decided.values()))
     write_gallery(catalogue, paths, scale, decided)
-
-
-@job
-@click.argument("name")
-def planned(paths: Paths, name: str) -> None:
-    """Say that an artifact cannot be built yet."""
-    load_catalogue(paths).working_artifact(name)
 
 
 if __name__ == "__main__":

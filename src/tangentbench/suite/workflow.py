@@ -60,23 +60,21 @@ class Wiring:
         return [str(self.paths.figure(scale, study, artifact, kind)) for kind in ("png", "pdf")]
 
     def study_tables(self, study: str, scale: str) -> list[str]:
-        return [
-            str(self.paths.table(scale, study, artifact.name)) for artifact in self.catalogue.studies[study].working
-        ]
+        return [str(self.paths.table(scale, study, artifact)) for artifact in self.catalogue.studies[study].artifacts]
 
     def study_files(self, study: str, scale: str) -> list[str]:
-        pictures = [file for one in self.catalogue.studies[study].working for file in self.pictures(one.name, scale)]
+        pictures = [file for name in self.catalogue.studies[study].artifacts for file in self.pictures(name, scale)]
         return [*pictures, str(self.paths.claims(scale, study))]
 
     def everything(self, scale: str) -> list[str]:
         return [file for study in self.catalogue.studies for file in self.study_files(study, scale)]
 
     def parts(self, artifact: str, scale: str) -> list[str]:
-        entry = self.catalogue.working_artifact(artifact)
+        entry = self.catalogue.artifact(artifact)
         return [str(self.paths.part(scale, entry.study, artifact, part)) for part in entry.parts_at(scale)]
 
     def part_settings(self, artifact: str, scale: str, part: str) -> dict[str, Any]:
-        parts = self.catalogue.working_artifact(artifact).parts_at(scale)
+        parts = self.catalogue.artifact(artifact).parts_at(scale)
         if part not in parts:
             raise UnknownName(f"part of {artifact} at scale {scale}", part, parts)
         return parts[part]
@@ -90,14 +88,14 @@ class Wiring:
 
     @cached_property
     def _grams(self) -> dict[str, Grams]:
-        return {scale: Grams.at(self.paths, self.catalogue.working, scale) for scale in SCALES}
+        return {scale: Grams.at(self.paths, self.catalogue, scale) for scale in SCALES}
 
     def grams(self, scale: str) -> Grams:
         return self._grams[scale]
 
     def used_grams(self, artifact: str, scale: str, part: str) -> list[str]:
         """The certificates of the matrices that a part takes as inputs."""
-        plans = part_plans(self.catalogue.working_artifact(artifact), scale, part)
+        plans = part_plans(self.catalogue.artifact(artifact), scale, part)
         return [file for plan in plans for file in self.plan_certificates(plan, scale)]
 
     def certificates(self, owner: str, scale: str) -> list[str]:
@@ -132,7 +130,7 @@ class Wiring:
 
     def part_needs(self, wildcards: Any) -> Needs:
         """What the job of a part asks for, without what tables lend and the matrices that jobs of their own compute."""
-        one, scale, part = self.catalogue.working_artifact(wildcards.artifact), wildcards.scale, wildcards.part
+        one, scale, part = self.catalogue.artifact(wildcards.artifact), wildcards.scale, wildcards.part
         done_elsewhere = [tiled_work(plan) for plan in part_plans(one, scale, part)]
         own = part_work(one, scale, part, self.catalogue.used_by(one, scale))
         return self._cluster.needs(without(own, done_elsewhere), one.threads, one.name)

@@ -3,7 +3,7 @@
 
   const root = document.documentElement;
   const THEME_KEY = "tangentbench-theme";
-  const GROUPS = ["study", "state", "kind", "status"];
+  const GROUPS = ["study", "state", "kind"];
   root.classList.add("js");
 
   // Storage throws on file:// in some browsers and when cookies are off; the theme then lasts as long as the page.
@@ -60,7 +60,7 @@
         .toLowerCase(),
       values: Object.fromEntries(GROUPS.map((group) => [group, element.dataset[group].split(" ")])),
     }));
-    const frames = [...document.querySelectorAll("[data-study-section], [data-planned-part]")];
+    const frames = [...document.querySelectorAll("[data-study-section]")];
 
     const pressed = (group) =>
       chips
