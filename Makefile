@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: all setup figures pull test lint format bench costs docs lock envs image-test clean help
+.PHONY: all setup figures pull test lint format bench costs docs lock generate image-test clean help
 
 all: setup ## build the whole suite at SCALE (quick) and say where the gallery is
 	tangentbench run all --scale $(SCALE) --cores $(CORES)
@@ -65,8 +65,8 @@ docs: setup ## build the documentation site into build/docs; a warning is an err
 lock: setup ## resolve requirements.lock and requirements-gpu.lock anew from pyproject.toml
 	python tools/lock.py
 
-envs: setup ## write envs/*.yaml from the lock
-	python tools/environments.py
+generate: setup ## write dvc.yaml, the README's table of artifacts and envs/ from the catalogue and the lock
+	python -m tangentbench.suite.generate
 
 image-test: setup ## build the CPU image, run it, compare its numbers with ours; check the recipes
 	hadolint Dockerfile

@@ -19,6 +19,7 @@ COPIED = (
     "config",
     "envs",
     "src",
+    "README.md",
     "dvc.yaml",
     "requirements.lock",
     "pyproject.toml",

@@ -70,6 +70,24 @@ class Paths:
         return self.config / "cluster.yaml"
 
     @property
+    def readme(self) -> Path:
+        return self.root / "README.md"
+
+    @property
+    def dvc_pipeline(self) -> Path:
+        return self.root / "dvc.yaml"
+
+    @property
+    def lock(self) -> Path:
+        """The exact versions of every package."""
+        return self.root / "requirements.lock"
+
+    @property
+    def environments(self) -> Path:
+        """The conda environments of the rules."""
+        return self.root / "envs"
+
+    @property
     def data(self) -> Path:
         return self.root / "data"
 

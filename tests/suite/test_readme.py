@@ -8,17 +8,11 @@ import yaml
 from small_project import ROOT
 
 from tangentbench import __version__
-from tangentbench.config import SCALES
 from tangentbench.paths import Paths
 from tangentbench.suite.catalogue import load_catalogue
-from tangentbench.suite.readme import with_table
 
 README = (ROOT / "README.md").read_text("utf-8")
 CATALOGUE = load_catalogue(Paths(ROOT))
-
-
-def test_table_of_artifacts_is_the_catalogue() -> None:
-    assert with_table(README, CATALOGUE) == README, "run `make docs`"
 
 
 def test_links_lead_somewhere() -> None:
@@ -38,30 +32,6 @@ def test_version_is_told_once() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert citation["version"] == __version__
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
-
-
-def test_dvc_has_one_stage_a_study() -> None:
-    pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))
-    studies = sorted(CATALOGUE.studies)
-    borrowers = {
-        one.study: {f"results/${{scale}}/{CATALOGUE.artifact(name).study}" for name in one.uses_at(scale)}
-        for one in CATALOGUE
-        for scale in SCALES
-        if any(CATALOGUE.artifact(name).study != one.study for name in one.uses_at(scale))
-    }
-    alike = pipeline["stages"]["study"]
-    assert sorted([*alike["foreach"], *borrowers]) == studies
-    for study, tables in borrowers.items():
-        own, as_others = pipeline["stages"][study], str(alike["do"]).replace("${item}", study)
-        assert set(own["deps"]) == {*alike["do"]["deps"], *tables}
-        assert str({**own, "deps": alike["do"]["deps"]}) == as_others
-    of_gallery = pipeline["stages"]["gallery"]["deps"]
-    assert sorted(name for name in of_gallery if name.startswith("results/")) == [
-        f"results/${{scale}}/{study}" for study in studies
-    ]
-    assert sorted(pipeline["metrics"]) == [f"results/${{scale}}/{study}/claims.json" for study in studies]
-    pictures = sorted(f"results/${{scale}}/{one.study}/{one.name}.png" for one in CATALOGUE)
-    assert sorted(pipeline["plots"]) == pictures
 
 
 def test_lock_is_exact_and_holds_no_address() -> None:

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from small_project import ROOT, Project, copy_project
 
 pytestmark = [pytest.mark.dvc, pytest.mark.pipeline]
@@ -21,17 +20,6 @@ def do(project: Project, *call: str) -> str:
     return done.stdout + done.stderr
 
 
-def only_study(file: Path, study: str) -> None:
-    """dvc.yaml with `study` as its only stage, metrics and plots."""
-    pipeline = yaml.safe_load(file.read_text("utf-8"))
-    pipeline["stages"] = {name: pipeline["stages"][name] for name in ("study", "gallery")}
-    pipeline["stages"]["study"]["foreach"] = [study]
-    pipeline["stages"]["gallery"]["deps"] = [f"results/${{scale}}/{study}", "src/tangentbench/report"]
-    pipeline["metrics"] = [f"results/${{scale}}/{study}/claims.json"]
-    pipeline["plots"] = [f"results/${{scale}}/{study}/{study}_fig1.png"]
-    file.write_text(yaml.safe_dump(pipeline), encoding="utf-8")
-
-
 def nothing_to_do(project: Project) -> bool:
     return "Nothing to be done" in do(project, "snakemake", "--dry-run", "--cores", "1", "--", "mine")
 
@@ -42,7 +30,7 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("dvc")
     project = copy_project(folder / "project")
     project.environment = {**AUTHOR, "DVC_NO_ANALYTICS": "1"}
-    only_study(project.root / "dvc.yaml", "mine")
+    do(project, "python", "-m", "tangentbench.suite.generate")
     entry = project.root / "src/tangentbench/studies/mine/catalogue.yaml"
     entry.write_text(
         entry.read_text("utf-8").replace("    split:", "    datasets: [sphere_pairs]\n    split:"), "utf-8"

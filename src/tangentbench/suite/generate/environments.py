@@ -1,4 +1,4 @@
-"""Write envs/*.yaml, the conda environments of `snakemake --sdm conda`, from requirements.lock: one a family of rules.
+"""envs/*.yaml, the conda environments of `snakemake --sdm conda`, from requirements.lock: one per family of rules.
 
 A family names the packages it imports; their dependencies follow from the installed packages' own metadata, and every
 version from the lock. The suite itself is not in them: jobs import it from the checkout (workflow/rules/common.smk).
@@ -16,13 +16,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parents[1]
-LOCK = ROOT / "requirements.lock"
-FOLDER = ROOT / "envs"
+from tangentbench.paths import Paths
+
 PYTHON = "3.11"
 WITHOUT_DEPENDENCIES = "neural-tangents"
 
-EVERY_JOB = ("click", "jsonschema", "numpy", "pyyaml")
+EVERY_JOB = ("click", "jsonschema", "msgspec", "numpy", "pyyaml")
 TABLES = ("pandas", "psutil", "pyarrow")
 FAMILIES: dict[str, tuple[str, ...]] = {
     "data": ("mlxtend", "pillow", "requests", "scikit-image", "scikit-learn", "scipy", "tqdm"),
@@ -35,25 +34,25 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 
 
-def environments() -> dict[Path, str]:
-    """Every generated file with its text."""
-    pins = locked()
+def environments(paths: Paths) -> dict[Path, str]:
+    """The files of envs/ with their text."""
+    pins = _locked(paths.lock)
     files: dict[Path, str] = {}
     for family, packages in FAMILIES.items():
-        names = closure([*EVERY_JOB, *packages], pins)
-        files[FOLDER / f"{family}.yaml"] = conda_file(family, (pins[name] for name in sorted(names)))
+        names = _closure([*EVERY_JOB, *packages], pins)
+        files[paths.environments / f"{family}.yaml"] = _conda_file(family, (pins[name] for name in sorted(names)))
         if WITHOUT_DEPENDENCIES in packages:
-            files[FOLDER / f"{family}.post-deploy.sh"] = post_deploy(pins[WITHOUT_DEPENDENCIES])
+            files[paths.environments / f"{family}.post-deploy.sh"] = _post_deploy(pins[WITHOUT_DEPENDENCIES])
     return files
 
 
-def locked() -> dict[str, str]:
+def _locked(lock: Path) -> dict[str, str]:
     """Canonical name to `name==version`."""
-    lines = [line for line in LOCK.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    lines = [line for line in lock.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     return {canonicalize_name(line.split("==")[0]): line for line in lines}
 
 
-def closure(packages: Iterable[str], pins: dict[str, str]) -> set[str]:
+def _closure(packages: Iterable[str], pins: dict[str, str]) -> set[str]:
     """The packages and all they need; what is not in the lock (CUDA libraries, optional extras) is left to pip."""
     found: set[str] = set()
     waiting = [canonicalize_name(name) for name in packages if name != WITHOUT_DEPENDENCIES]
@@ -67,9 +66,9 @@ def closure(packages: Iterable[str], pins: dict[str, str]) -> set[str]:
     return found
 
 
-def conda_file(family: str, pins: Iterable[str]) -> str:
+def _conda_file(family: str, pins: Iterable[str]) -> str:
     head = [
-        f"# For `snakemake --sdm conda` and rules/{family}.smk; written by `make envs` from requirements.lock.",
+        f"# For `snakemake --sdm conda` and rules/{family}.smk; written by `make generate` from requirements.lock.",
         f"name: tangentbench-{family}",
         "channels:",
         "  - conda-forge",
@@ -82,18 +81,6 @@ def conda_file(family: str, pins: Iterable[str]) -> str:
     return "\n".join([*head, *(f"      - {pin}" for pin in pins)]) + "\n"
 
 
-def post_deploy(pin: str) -> str:
+def _post_deploy(pin: str) -> str:
     why = "# Run by Snakemake once the environment is made: this package declares TensorFlow, which nothing here uses."
     return f"{why}\npip install --no-deps {pin}\n"
-
-
-def main() -> None:
-    wanted = environments()
-    for file in {*FOLDER.glob("*.yaml"), *FOLDER.glob("*.sh")} - set(wanted):
-        file.unlink()
-    for file, text in wanted.items():
-        file.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
