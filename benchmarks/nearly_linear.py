@@ -17,16 +17,17 @@ import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from tangentbench.datasets import Dataset, load_dataset
-from tangentbench.networks.leaky_mlp import Shape, Task, task_of, velocity
+from tangentbench.networks.leaky_mlp import Task, task_of, velocity
+from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.paths import Paths, find_root
-from tangentbench.studies.bounds.measure.runs import Run, grid, horizon, prepare, time_grid
-from tangentbench.studies.registry import Context
+from tangentbench.studies.bounds.measure.runs import Family
+from tangentbench.studies.bounds.settings import Assumption, Curves, Trainings
+from tangentbench.studies.settings import read_settings
 from tangentbench.suite.catalogue import load_catalogue
 from tangentbench.training.engines.flow import FlowSolver, follow
 
@@ -61,7 +62,7 @@ def dataset(paths: Paths, side: int) -> Dataset:
     return whitened(x, labels, f"noise_{side}x{side}")
 
 
-def autograd_step(task: Task, shape: Shape, epsilon: float, step: float) -> Callable[[], None]:
+def autograd_step(task: Task, shape: MlpShape, epsilon: float, step: float) -> Callable[[], None]:
     """One step of the loop anyone would write."""
     layers = [torch.nn.Linear(after_before[1], after_before[0], bias=False) for after_before in shape.layers]
     optimiser = torch.optim.SGD([layer.weight for layer in layers], lr=step)
@@ -78,27 +79,24 @@ def autograd_step(task: Task, shape: Shape, epsilon: float, step: float) -> Call
     return take
 
 
-def gradient_prices(task: Task, shape: Shape, repeats: int) -> tuple[float, float]:
+def gradient_prices(task: Task, shape: MlpShape, repeats: int) -> tuple[float, float]:
     """CPU seconds of one run's gradient, ours (of a batch of two) and by autograd."""
     weights = np.random.default_rng(0).normal(size=(2, shape.parameters)) * 0.01
     ours = cpu_seconds(lambda: velocity(shape, weights, np.array([0.001, 0.01]), task), repeats)
     return ours / 2, cpu_seconds(autograd_step(task, shape, 0.001, 0.001), repeats)
 
 
-def solve(task: Task, runs: list[Run], depth: int, settings: dict[str, Any]) -> tuple[int, float]:
+def solve(task: Task, depth: int, settings: Trainings) -> tuple[int, float]:
     """Gradients of one run that the adaptive solver takes in all, and the time at the end."""
-    network = settings["network"]
-    shape, start = prepare(Context(seed=0), task, runs, depth, network)
-    end = horizon(runs, task, depth, settings["time_in_learning_times"], settings["learnt_fraction"])
-    epsilons = np.array([run.epsilon for run in runs])
+    family = Family.of(settings, task, depth, seed=0)
     flow = follow(
-        lambda weights, which: velocity(shape, weights, epsilons[which], task),
-        start,
-        time_grid(end, settings["time_points"], settings["first_time_share"]),
-        FlowSolver(tolerance=network["tolerance"]),
+        lambda weights, which: velocity(family.shape, weights, family.epsilons[which], task),
+        family.start,
+        family.times,
+        FlowSolver(tolerance=settings.solver.tolerance),
         label="benchmark",
     )
-    return flow.gradients, end
+    return flow.gradients, float(family.times[-1])
 
 
 def main() -> None:
@@ -115,30 +113,31 @@ def main() -> None:
     totals = {"ours": 0.0, "plain": 0.0, "ours, two layers": 0.0}
     print(f"{'figure':16}{'side':>5}{'L':>3}{'runs':>6}{'gradients':>11}{'ours, s':>9}{'steps':>12}{'plain, s':>11}")
     for name in FIGURES:
-        settings = catalogue.artifact(name).settings_at("cpu")
-        runs = grid(settings["betas"], settings["epsilons"], settings["input_layers"], settings["runs"])
-        for side in settings["sides"]:
+        artifact = catalogue.artifact(name)
+        record = Assumption if name == FIGURES[-1] else Curves
+        settings = read_settings(record, artifact.settings_at("cpu"), paths.study_catalogue("bounds"), name)
+        runs = len(settings.betas) * len(settings.epsilons) * len(settings.input_layers) * settings.runs
+        for side, depth in settings.cases:
             if side not in tasks:
                 data = dataset(paths, side)
                 tasks[side] = task_of(data), task_of(whitened(data.x_train[:SMALL], data.y_train[:SMALL], data.name))
             whole, small = tasks[side]
-            for depth in settings["depths"]:
-                shape = Shape(depth, settings["network"]["width"], side * side)
-                if (side, depth) not in prices:
-                    prices[side, depth] = gradient_prices(whole, shape, arguments.repeats)
-                start = time.process_time()
-                gradients, end = solve(whole if arguments.full else small, runs, depth, settings)
-                spent = (time.process_time() - start) / arguments.threads
-                ours_seconds = spent if arguments.full else gradients * prices[side, depth][0]
-                steps = len(runs) * end / settings["network"]["step"]
-                plain_seconds = steps * prices[side, depth][1]
-                totals["ours"] += ours_seconds
-                if depth == 2:
-                    totals["ours, two layers"] += ours_seconds
-                    totals["plain"] += plain_seconds
-                counted = f"{len(runs):6}{gradients:11}{ours_seconds:9.1f}{steps:12.3g}{plain_seconds:11.4g}"
-                print(f"{name:16}{side:5}{depth:3}{counted}", flush=True)
-    print("\nCPU seconds a gradient at 60,000 examples (ours, autograd), threads " + str(arguments.threads))
+            shape = MlpShape(depth, settings.width, side * side)
+            if (side, depth) not in prices:
+                prices[side, depth] = gradient_prices(whole, shape, arguments.repeats)
+            start = time.process_time()
+            gradients, end = solve(whole if arguments.full else small, depth, settings)
+            spent = (time.process_time() - start) / arguments.threads
+            ours_seconds = spent if arguments.full else gradients * prices[side, depth][0]
+            steps = runs * end / settings.solver.learning_rate
+            plain_seconds = steps * prices[side, depth][1]
+            totals["ours"] += ours_seconds
+            if depth == 2:
+                totals["ours, two layers"] += ours_seconds
+                totals["plain"] += plain_seconds
+            counted = f"{runs:6}{gradients:11}{ours_seconds:9.1f}{steps:12.3g}{plain_seconds:11.4g}"
+            print(f"{name:16}{side:5}{depth:3}{counted}", flush=True)
+    print("\nCPU seconds per gradient at 60,000 examples (ours, autograd), threads " + str(arguments.threads))
     for (side, depth), (ours, plain) in prices.items():
         print(f"  {side}x{side}, L = {depth}: {ours:.4f} {plain:.4f}, {plain / ours:.1f} times")
     print(f"seven figures, ours, {'trained' if arguments.full else 'projected'}: {totals['ours'] / 60:.1f} min")

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tangentbench.cli.bound import command
 from tangentbench.cli.main import main
-from tangentbench.theory.nearly_linear import Setting, bound, learning_time
+from tangentbench.theory.nearly_linear import Proxy, Setting, bound, learning_time
 
 ISSUED = (
     "--depth 2 --dim 49 --samples 60000 --epsilon 0.001 --beta 0.001 --kappa 2 --precision 32 --delta 0.01 --rho 1 "
@@ -26,7 +26,7 @@ def run(line: str) -> str:
 def test_json_has_the_parts_of_the_theory() -> None:
     printed = json.loads(run(f"{ISSUED} --time 12 --json"))
     setting = Setting(depth=2, epsilon=0.001, beta=0.001, rho=1.0, s=0.5)
-    parts = bound(12.0, setting, kappa=2, dimension=49, samples=60000, precision=32, confidence=0.01, gamma=1e-6)
+    parts = bound(12.0, setting, Proxy(2, 49, 32), samples=60000, failure_probability=0.01, gamma=1e-6)
     for name in ("upsilon", "phi", "u", "v", "deviation", "gap"):
         assert printed[name] == pytest.approx(float(getattr(parts, name)))
     assert printed["gap"] == pytest.approx(printed["upsilon"] + printed["deviation"])

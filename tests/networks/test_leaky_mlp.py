@@ -8,7 +8,8 @@ import torch
 
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.networks.leaky_mlp import Shape, Task, draw, linear_velocity, outputs, task_of, velocity
+from tangentbench.networks.leaky_mlp import Task, draw, linear_velocity, outputs, task_of, velocity
+from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.theory.nearly_linear import root_stable_rank, signal
 
 
@@ -24,7 +25,7 @@ def whitened_task(samples: int = 300, dimension: int = 6, seed: int = 0, dtype: 
     return Task(*tensor, tensor[0][:half], tensor[1][:half], y @ x / samples, x.T @ x / samples)
 
 
-def by_autograd(shape: Shape, weights: np.ndarray, epsilon: float, task: Task) -> np.ndarray:
+def by_autograd(shape: MlpShape, weights: np.ndarray, epsilon: float, task: Task) -> np.ndarray:
     layers = [torch.from_numpy(layer.copy()).requires_grad_() for layer in shape.split(weights)]
     act = task.x_train
     for layer in layers[:-1]:
@@ -37,7 +38,7 @@ def by_autograd(shape: Shape, weights: np.ndarray, epsilon: float, task: Task) -
 @pytest.mark.parametrize("depth", [2, 3, 4])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_velocity_is_the_negative_gradient(depth: int, threads: int) -> None:
-    task, shape = whitened_task(samples=5000), Shape(depth, 8, 6)
+    task, shape = whitened_task(samples=5000), MlpShape(depth, 8, 6)
     epsilons = np.array([0.0, 0.3, 1.0])
     weights = np.stack([draw(shape, 0.8, "full_rank", (0, run)) for run in range(3)])
     before = torch.get_num_threads()
@@ -50,14 +51,14 @@ def test_velocity_is_the_negative_gradient(depth: int, threads: int) -> None:
 
 @pytest.mark.parametrize("depth", [2, 3, 5])
 def test_the_linear_network_needs_only_statistics(depth: int) -> None:
-    task, shape = whitened_task(), Shape(depth, 7, 6)
+    task, shape = whitened_task(), MlpShape(depth, 7, 6)
     weights = np.stack([draw(shape, 0.5, layer, (1,)) for layer in ("full_rank", "rank_one")])
     ours = linear_velocity(shape, weights, task.correlation, task.moment)
     np.testing.assert_allclose(ours, velocity(shape, weights, np.zeros(2), task), rtol=1e-9, atol=1e-13)
 
 
 def test_outputs_of_linear_networks_are_the_product() -> None:
-    task, shape = whitened_task(), Shape(3, 7, 6)
+    task, shape = whitened_task(), MlpShape(3, 7, 6)
     weights = draw(shape, 0.5, "full_rank", (2,))[None]
     first, middle, last = shape.split(weights)
     expected = (last @ middle @ first)[0, 0] @ task.x_test.numpy().T
@@ -65,7 +66,7 @@ def test_outputs_of_linear_networks_are_the_product() -> None:
 
 
 def test_layers_start_with_norm_beta_and_the_rank_asked_for() -> None:
-    shape = Shape(3, 64, 49)
+    shape = MlpShape(3, 64, 49)
     full, thin = (shape.split(draw(shape, 0.01, layer, (0,))) for layer in ("full_rank", "rank_one"))
     for layer in (*full, *thin):
         assert np.linalg.norm(layer, 2) == pytest.approx(0.01)
@@ -79,7 +80,7 @@ def test_layers_start_with_norm_beta_and_the_rank_asked_for() -> None:
 
 
 def test_split_and_join_are_inverse() -> None:
-    shape = Shape(4, 5, 3)
+    shape = MlpShape(4, 5, 3)
     weights = np.arange(2.0 * shape.parameters).reshape(2, -1)
     np.testing.assert_array_equal(shape.join(shape.split(weights)), weights)
 

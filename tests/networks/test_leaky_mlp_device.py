@@ -7,10 +7,10 @@ import pytest
 import torch
 from second_device import lazy_device
 
-from tangentbench.networks import leaky_mlp as nearly_linear
-from tangentbench.networks import leaky_mlp_device as nearly_linear_device
-from tangentbench.networks.leaky_mlp import Shape, Task, draw
+from tangentbench.networks import leaky_mlp, leaky_mlp_device
+from tangentbench.networks.leaky_mlp import Task, draw
 from tangentbench.networks.leaky_mlp_device import Batch, outputs_on_device, velocity_on_device
+from tangentbench.networks.mlp_shape import MlpShape
 
 SAMPLES, DIMENSION, WIDTH = 50, 6, 5
 EPSILONS = np.array([0.0, 0.3, 1.0])
@@ -28,13 +28,13 @@ def task_of(dtype: torch.dtype) -> Task:
 def test_passes_there_are_the_cpus(
     depth: int, dtype: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, shape = task_of(dtype), Shape(depth, WIDTH, DIMENSION)
+    task, shape = task_of(dtype), MlpShape(depth, WIDTH, DIMENSION)
     weights = np.stack([draw(shape, 0.8, "full_rank", (0, run)) for run in range(3)])
-    rates = nearly_linear.velocity(shape, weights, EPSILONS, task)
-    values = nearly_linear.outputs(shape, weights, EPSILONS, task.x_test)
-    monkeypatch.setattr(nearly_linear_device, "current", lazy_device)
+    rates = leaky_mlp.velocity(shape, weights, EPSILONS, task)
+    values = leaky_mlp.outputs(shape, weights, EPSILONS, task.x_test)
+    monkeypatch.setattr(leaky_mlp_device, "current", lazy_device)
     # seven examples a block, so that the last one is not full
-    monkeypatch.setattr(nearly_linear_device, "BLOCK_BYTES", 7 * 2 * (depth - 1) * 3 * WIDTH * dtype.itemsize)
+    monkeypatch.setattr(leaky_mlp_device, "_BLOCK_BYTES", 7 * 2 * (depth - 1) * 3 * WIDTH * dtype.itemsize)
     seen = []
     activations = Batch.activations
 
@@ -50,10 +50,10 @@ def test_passes_there_are_the_cpus(
 
 
 def test_the_cpu_keeps_its_own_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, shape = task_of(torch.float32), Shape(2, WIDTH, DIMENSION)
+    task, shape = task_of(torch.float32), MlpShape(2, WIDTH, DIMENSION)
     weights = draw(shape, 0.8, "full_rank", (0,))[None]
-    monkeypatch.setattr(nearly_linear_device, "Batch", None)
+    monkeypatch.setattr(leaky_mlp_device, "Batch", None)
     rates = velocity_on_device(shape, task)(weights, EPSILONS[:1])
-    np.testing.assert_array_equal(rates, nearly_linear.velocity(shape, weights, EPSILONS[:1], task))
+    np.testing.assert_array_equal(rates, leaky_mlp.velocity(shape, weights, EPSILONS[:1], task))
     values = outputs_on_device(shape, weights, EPSILONS[:1], task.x_test)
-    np.testing.assert_array_equal(values, nearly_linear.outputs(shape, weights, EPSILONS[:1], task.x_test))
+    np.testing.assert_array_equal(values, leaky_mlp.outputs(shape, weights, EPSILONS[:1], task.x_test))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, get_args, get_type_hints
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,18 +13,21 @@ import torch
 from scipy.integrate import solve_ivp
 
 from tangentbench.datasets import Dataset
-from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.networks import leaky_mlp as nearly_linear
-from tangentbench.networks.leaky_mlp import Shape, Task, draw, linear_velocity, outputs, task_of, velocity
-from tangentbench.studies.bounds.measure import runs
+from tangentbench.errors import InvalidConfig, TangentbenchError, UnknownName
+from tangentbench.networks import leaky_mlp
+from tangentbench.networks.leaky_mlp import Task, draw, linear_velocity, outputs, task_of, velocity
+from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.studies.bounds.measure.assumption import projected_loss
 from tangentbench.studies.bounds.measure.atlas import atlas
 from tangentbench.studies.bounds.measure.curves import bound_curves, first_time_below
 from tangentbench.studies.bounds.measure.optimistic import corrected, largest_epsilon, optimistic, training_phases
+from tangentbench.studies.bounds.settings import Assumption, Atlas, Curves, Optimistic, Theorem
 from tangentbench.studies.registry import Context
+from tangentbench.studies.settings import Settings, read_settings
 from tangentbench.theory.nearly_linear import (
     DERIVED,
     MENDED,
+    Reading,
     Setting,
     delta,
     learning_time,
@@ -31,9 +35,12 @@ from tangentbench.theory.nearly_linear import (
     sensitivity,
     weight_norm,
 )
+from tangentbench.theory.nearly_linear.setting import READINGS
+from tangentbench.training import checkpoint
 from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.engines.flow import FlowSolver, follow
 
+S = TypeVar("S", bound=Settings)
 SIDE, TRAIN, TEST = 3, 600, 2000
 
 
@@ -53,20 +60,32 @@ def context() -> Context:
 
 COMMON: dict[str, Any] = {
     "samples": TRAIN,
-    "sides": [SIDE],
     "betas": [0.01],
     "epsilons": [0.01],
-    "depths": [2],
     "input_layers": ["full_rank"],
-    "time_in_learning_times": 1.2,
-    "learnt_fraction": 0.9,
-    "first_time_share": 0.01,
-    "time_points": 25,
+    "width": 16,
     "runs": 1,
-    "solver": "adaptive",
-    "network": {"width": 16, "step": 0.001, "tolerance": 1e-5},
+    "times": {"end_in_learning_times": 1.2, "learnt_fraction": 0.9, "first_share": 0.01, "points": 25},
+    "solver": {"method": "adaptive", "learning_rate": 0.001, "tolerance": 1e-5},
 }
-CURVES: dict[str, Any] = {**COMMON, "kappas": [1, 2], "precisions": [16], "qs": [1, 10], "delta": 0.01, "theorem": {}}
+ONE_CASE: dict[str, Any] = {**COMMON, "side": SIDE, "depth": 2}
+CURVES: dict[str, Any] = {
+    **COMMON, "sides": [SIDE], "depths": [2], "kappas": [1, 2], "precisions": [16], "qs": [1, 10],
+    "failure_probability": 0.01, "theorem": {},
+}  # fmt: skip
+ATLAS: dict[str, Any] = {
+    "depth": 2, "dimension": 49, "beta": 1e-4, "rho": 1.0, "s": 0.6, "failure_probability": 0.01, "kappas": [1, 2],
+    "precisions": [16, 32], "qs": [1, 10], "clearance": 50.0, "epsilon_range": [1e-5, 0.1],
+    "ratio_range": [1e-5, 0.1], "points": 7,
+}  # fmt: skip
+
+
+def curve_settings(**changes: Any) -> Curves:
+    return read(Curves, {**CURVES, **changes})
+
+
+def read(record: type[S], raw: dict[str, Any]) -> S:
+    return read_settings(record, raw, "catalogue.yaml", "artifacts.x.settings")
 
 
 def double(task: Task) -> Task:
@@ -78,7 +97,7 @@ def double(task: Task) -> Task:
 @pytest.mark.parametrize("input_layer", ["full_rank", "rank_one"])
 @pytest.mark.parametrize("epsilon", [0.02, 0.3])
 def test_delta_dominates_the_measured_deviation_and_u_the_weights(depth: int, input_layer: str, epsilon: float) -> None:
-    task, shape, beta = double(task_of(toy())), Shape(depth, 16, SIDE * SIDE), 0.1
+    task, shape, beta = double(task_of(toy())), MlpShape(depth, 16, SIDE * SIDE), 0.1
     start = draw(shape, beta, input_layer, (0, 1))[None]
     rho = max(root_stable_rank(shape.split(start)[0][0]), 1.0)
     setting = Setting(depth, epsilon, beta, rho, task.s)
@@ -111,7 +130,7 @@ def test_lemma_6_7_1_as_printed_fails_where_labels_lean_to_one_side_and_its_mend
     y = -np.ones(samples)
     tensors = torch.from_numpy(x), torch.from_numpy(y)
     task = Task(*tensors, *tensors, y @ x / samples, x.T @ x / samples)
-    shape = Shape(2, 64, dimension)
+    shape = MlpShape(2, 64, dimension)
     start = draw(shape, beta, "full_rank", (0,))[None]
     rho = root_stable_rank(shape.split(start)[0][0])
     times, small = np.array([0.0, 0.5, 1.0]), 1e-4
@@ -128,7 +147,7 @@ def test_lemma_6_7_1_as_printed_fails_where_labels_lean_to_one_side_and_its_mend
 
 
 def test_the_adaptive_solver_is_the_flow_that_steps_of_0_001_approximate() -> None:
-    task, shape, epsilon = double(task_of(toy())), Shape(2, 16, SIDE * SIDE), np.array([0.1])
+    task, shape, epsilon = double(task_of(toy())), MlpShape(2, 16, SIDE * SIDE), np.array([0.1])
     start = draw(shape, 0.1, "full_rank", (0, 0))[None]
     times = np.array([0.0, 1.0, 4.0])
 
@@ -149,7 +168,7 @@ def test_the_adaptive_solver_is_the_flow_that_steps_of_0_001_approximate() -> No
 
 
 def test_the_bound_dominates_the_test_risk_at_every_time() -> None:
-    table = bound_curves(context(), **{**CURVES, "betas": [0.5, 0.01], "input_layers": ["full_rank", "rank_one"]})
+    table = bound_curves(context(), curve_settings(betas=[0.5, 0.01], input_layers=["full_rank", "rank_one"]))
     assert (table["excess"] >= 0).all()
     assert (table["weight_norm"] <= table["weight_bound"] * (1 + 1e-6)).all()
     np.testing.assert_allclose(table["bound"], table["margin_risk"] + table["upsilon"] + table["deviation"])
@@ -163,16 +182,16 @@ def test_the_bound_dominates_the_test_risk_at_every_time() -> None:
 
 
 def test_a_batch_of_curves_gives_what_each_alone_gives() -> None:
-    both = bound_curves(context(), **{**CURVES, "epsilons": [0.01, 0.5]})
-    alone = bound_curves(context(), **{**CURVES, "epsilons": [0.5]})
+    both = bound_curves(context(), curve_settings(epsilons=[0.01, 0.5]))
+    alone = bound_curves(context(), curve_settings(epsilons=[0.5]))
     picked = both[both["epsilon"] == 0.5].reset_index(drop=True)
     np.testing.assert_allclose(picked["weight_norm"], alone["weight_norm"], rtol=1e-9)
 
 
 def test_a_killed_study_goes_on_and_gives_the_same_table(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = bound_curves(context(), **CURVES)
-    monkeypatch.setattr(runs, "Checkpoint", partial(Checkpoint, every_seconds=0.0))
-    calls, real = 0, nearly_linear.velocity
+    whole = bound_curves(context(), curve_settings())
+    monkeypatch.setattr(checkpoint, "Checkpoint", partial(Checkpoint, every_seconds=0.0))
+    calls, real = 0, leaky_mlp.velocity
 
     def dies(*arguments: Any) -> Any:
         nonlocal calls
@@ -181,37 +200,37 @@ def test_a_killed_study_goes_on_and_gives_the_same_table(tmp_path: Any, monkeypa
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(nearly_linear, "velocity", dies)
+    monkeypatch.setattr(leaky_mlp, "velocity", dies)
     working = Context(seed=0, datasets={"toy_3x3": toy()}, work=tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        bound_curves(working, **CURVES)
-    pd.testing.assert_frame_equal(bound_curves(working, **CURVES), whole)
+        bound_curves(working, curve_settings())
+    pd.testing.assert_frame_equal(bound_curves(working, curve_settings()), whole)
 
 
 def test_projected_loss_never_grows() -> None:
-    settings = {**COMMON, "betas": [1.0, 0.01], "epsilons": [0.01, 1.0], "shown_offset": 1e-8}
-    table = projected_loss(context(), **settings)
+    changes = {"betas": [1.0, 0.01], "epsilons": [0.01, 1.0], "shown_offset": 1e-8}
+    table = projected_loss(context(), read(Assumption, {**ONE_CASE, **changes}))
     assert (table["projected_fall"] >= 0).all() and (table["loss_fall"] >= 0).all()
     assert (table["projected_loss"] <= table["loss"] * (1 + 1e-5)).all()
-    assert len(table) == 4 * COMMON["time_points"]
+    assert len(table) == 4 * COMMON["times"]["points"]
 
 
 def test_optimistic_bound_dominates_and_second_order_is_nearest() -> None:
-    proxies = ["kappa_1", "kappa_2", "linear"]
-    settings = {
-        **COMMON,
-        "epsilons": [0.1],
-        "gammas": [1e-3, 0.1],
-        "proxies": proxies,
-        "phase_margin": 0.02,
-        "late_phase_margin": 0.05,
-    }
-    table = optimistic(context(), **settings)
+    settings = read(
+        Optimistic,
+        {
+            **ONE_CASE,
+            "epsilons": [0.1],
+            "gammas": [1e-3, 0.1],
+            "proxies": ["kappa_1", "kappa_2", "linear"],
+            "phase_margin": 0.02,
+            "late_phase_margin": 0.05,
+        },
+    )
+    table = optimistic(context(), settings)
     assert (table["bound"] >= table["test_risk"] - 1e-12).all()
     first = table[(table["phase"] <= 1) & (table["proxy"] == "kappa_2")]
     assert len(first) and (first["nearest"] == 1).all()
-    with pytest.raises(UnknownName, match="proxy model"):
-        optimistic(context(), **{**settings, "proxies": ["kappa_3"]})
 
 
 def test_phases_follow_the_loss() -> None:
@@ -241,22 +260,7 @@ def test_time_to_learn_is_interpolated() -> None:
 
 
 def test_the_atlas_gives_more_room_to_weaker_nonlinearities_and_more_examples() -> None:
-    table = atlas(
-        context(),
-        depth=2,
-        dimension=49,
-        beta=1e-4,
-        rho=1.0,
-        s=0.6,
-        delta=0.01,
-        kappas=[1, 2],
-        precisions=[16, 32],
-        qs=[1, 10],
-        clearance=50.0,
-        epsilon_range=[1e-5, 0.1],
-        ratio_range=[1e-5, 0.1],
-        points=7,
-    )
+    table = atlas(context(), read(Atlas, ATLAS))
     for _, own in table.groupby(["kappa", "precision"]):
         room = own.pivot(index="ratio", columns="epsilon", values="room").to_numpy()
         assert (np.diff(room, axis=0) < 0).all() and (np.diff(room, axis=1) < 0).all()
@@ -265,6 +269,36 @@ def test_the_atlas_gives_more_room_to_weaker_nonlinearities_and_more_examples() 
 
 def test_wrong_sizes_are_explained() -> None:
     with pytest.raises(TangentbenchError, match="`samples` says 7"):
-        bound_curves(context(), **{**CURVES, "samples": 7})
+        bound_curves(context(), curve_settings(samples=7))
     with pytest.raises(UnknownName, match="image side"):
-        bound_curves(context(), **{**CURVES, "sides": [28]})
+        bound_curves(context(), curve_settings(sides=[28]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "reason"),
+    [
+        ({"epsilons": [1.5]}, "epsilons\\[0\\]", "<= 1.0"),
+        ({"depths": [1]}, "depths\\[0\\]", ">= 2"),
+        ({"kappas": [3]}, "kappas\\[0\\]", "3 is not known here \\(allowed: 1, 2\\)"),
+        ({"input_layers": ["rank_two"]}, "input_layers\\[0\\]", "'rank_two' is not known here"),
+        ({"solver": {**COMMON["solver"], "method": "euler"}}, "solver.method", "allowed: adaptive, descent"),
+        ({"theorem": {"w_start": "zero"}}, "theorem.w_start", "allowed: beta, beta_bar"),
+        ({"theorem": {"beta": 1}}, "theorem", "unknown setting beta "),
+        ({"failure_probability": 0}, "failure_probability", "> 0"),
+        ({"delta": 0.01}, "settings", "unknown setting delta"),
+    ],
+)
+def test_wrong_settings_are_said_with_file_and_key(changes: dict[str, Any], key: str, reason: str) -> None:
+    with pytest.raises(InvalidConfig, match=rf"catalogue\.yaml.*{key}.*{reason}"):
+        curve_settings(**changes)
+
+
+def test_a_range_begins_with_its_smaller_end() -> None:
+    with pytest.raises(InvalidConfig, match=r"catalogue\.yaml.*settings.ratio_range.*smaller one first"):
+        read(Atlas, {**ATLAS, "ratio_range": [0.1, 1e-5]})
+
+
+def test_the_settings_know_every_reading_of_the_theorem() -> None:
+    allowed = {name: set(get_args(kind)) for name, kind in get_type_hints(Theorem).items()}
+    assert allowed == {name: set(values) for name, values in READINGS.items()}
+    assert Reading(**msgspec.structs.asdict(Theorem())) == Reading()

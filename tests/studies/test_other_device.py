@@ -12,13 +12,14 @@ import torch
 from second_device import computed_at_once, lazy_device, mend_split
 
 from tangentbench.datasets import Dataset
-from tangentbench.networks import leaky_mlp_device as nearly_linear_device
+from tangentbench.networks import leaky_mlp_device
 from tangentbench.networks import stack as stacked
 from tangentbench.networks.memorisation import MemorisationNets
 from tangentbench.networks.ntk_mlp import NtkMlpNets, TopLayers
 from tangentbench.networks.penalised import Member, PenalisedNets, draw, with_bias
 from tangentbench.networks.scalar_mlp import LayeredNets
 from tangentbench.studies.bounds.measure.curves import bound_curves
+from tangentbench.studies.bounds.settings import Curves, Solver, Theorem, Times
 from tangentbench.studies.conditioning.measure.descent import steps_against_depth
 from tangentbench.studies.npk.measure.memorisation import memorisation
 from tangentbench.studies.registry import Context
@@ -46,7 +47,7 @@ def assert_same_table(there: pd.DataFrame, here: pd.DataFrame, rtol: float) -> N
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     steps = computed_at_once(monkeypatch, "descend", LayeredNets, TopLayers)
-    for module in (stacked, nearly_linear_device):
+    for module in (stacked, leaky_mlp_device):
         monkeypatch.setattr(module, "current", lazy_device)
     return steps
 
@@ -109,21 +110,24 @@ def whitened(count: int, side: int) -> Dataset:
 
 def test_bounds_there(monkeypatch: pytest.MonkeyPatch) -> None:
     measure: Callable[[], pd.DataFrame] = partial(
-        bound_curves, Context(seed=0, datasets={"toy_2x2": whitened(60, 2)}), samples=60, sides=[2], betas=[0.1],
-        epsilons=[0.3], kappas=[1], depths=[2], precisions=[16], input_layers=["full_rank"], qs=[1], delta=0.01,
-        time_in_learning_times=0.5, learnt_fraction=0.9, first_time_share=0.1, time_points=4, runs=1,
-        network={"width": 4, "step": 0.1, "tolerance": 1e-3}, solver="adaptive", theorem={},
+        bound_curves, Context(seed=0, datasets={"toy_2x2": whitened(60, 2)}),
+        Curves(
+            samples=60, sides=(2,), betas=(0.1,), epsilons=(0.3,), kappas=(1,), depths=(2,), precisions=(16,),
+            input_layers=("full_rank",), qs=(1,), failure_probability=0.01, width=4, runs=1,
+            times=Times(end_in_learning_times=0.5, learnt_fraction=0.9, first_share=0.1, points=4),
+            solver=Solver(method="adaptive", learning_rate=0.1, tolerance=1e-3), theorem=Theorem(),
+        ),
     )  # fmt: skip
     here = measure()
     elsewhere(monkeypatch)
     passes = []
-    activations = nearly_linear_device.Batch.activations
+    activations = leaky_mlp_device.Batch.activations
 
-    def noted(self: nearly_linear_device.Batch, x: torch.Tensor) -> list[torch.Tensor]:
+    def noted(self: leaky_mlp_device.Batch, x: torch.Tensor) -> list[torch.Tensor]:
         passes.append(x.device.type)
         return activations(self, x)
 
-    monkeypatch.setattr(nearly_linear_device.Batch, "activations", noted)
+    monkeypatch.setattr(leaky_mlp_device.Batch, "activations", noted)
     assert_same_table(measure(), here, rtol=1e-4)
     assert set(passes) == {"lazy"}
     # gradients of the flow, and the outputs on both sets

@@ -14,6 +14,7 @@ from tangentbench.theory.nearly_linear import (
     PRINTED_CHAPTER_1,
     PRINTED_CHAPTER_6,
     OutOfRange,
+    Proxy,
     Reading,
     Setting,
     blow_up_time,
@@ -156,7 +157,7 @@ def test_upsilon_and_phi() -> None:
 def test_the_bound_adds_up_and_starts_at_the_proxy_gap() -> None:
     setting = SETTINGS[0]
     times = np.array([0.0, 5.0, 10.0])
-    parts = bound(times, setting, kappa=2, dimension=49, samples=60000, precision=32, confidence=0.01, gamma=1e-6)
+    parts = bound(times, setting, Proxy(2, 49, 32), samples=60000, failure_probability=0.01, gamma=1e-6)
     np.testing.assert_allclose(parts.gap, parts.upsilon + parts.deviation)
     np.testing.assert_allclose(parts.deviation, delta(2, 49, times, setting) * 1e-6 / 1e-6)
     assert parts.deviation[0] == 0.0
@@ -196,11 +197,9 @@ def test_the_limit_of_vanishing_beta(reading: Reading) -> None:
     parts = bound(
         learning_time(alpha, beta, s, 2),
         setting,
-        kappa=kappa,
-        dimension=dimension,
+        Proxy(kappa, dimension, 32),
         samples=60000,
-        precision=32,
-        confidence=0.01,
+        failure_probability=0.01,
         gamma=alpha / q,
         reading=reading,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -16,13 +17,14 @@ from tangentbench.theory.nearly_linear import (
     PRINTED_CHAPTER_1,
     PRINTED_CHAPTER_6,
     Bound,
+    Proxy,
     Setting,
     blow_up_time,
     bound,
     learning_time,
 )
 
-READINGS = {
+_READINGS = {
     "derived": DERIVED,
     "mended": MENDED,
     "printed-6.5.2": PRINTED_CHAPTER_6,
@@ -30,7 +32,7 @@ READINGS = {
 }
 
 
-class Times(click.ParamType[list[float]]):
+class _Times(click.ParamType[list[float]]):
     """One time, or several with commas between."""
 
     name = "TIME[,TIME...]"
@@ -60,13 +62,15 @@ class Times(click.ParamType[list[float]]):
 @click.option("--rho", type=float, default=1.0, show_default=True, help="Root of the input layer's stable rank.")
 @click.option("--kappa", type=int, default=2, show_default=True, help="Order of the proxy model, 1 or 2.")
 @click.option("--precision", type=int, default=32, show_default=True, help="Bits of a weight, p.")
-@click.option("--delta", "confidence", type=float, default=0.01, show_default=True, help="Chance that it fails.")
+@click.option(
+    "--delta", "failure_probability", type=float, default=0.01, show_default=True, help="Chance that it fails."
+)
 @click.option("--gamma", type=float, default=None, help="Margin; beta^L if not given.")
-@click.option("--time", "times", type=Times(), multiple=True, help="Training time; may be repeated or a list.")
+@click.option("--time", "times", type=_Times(), multiple=True, help="Training time; may be repeated or a list.")
 @click.option("--alpha", type=float, default=0.9, show_default=True, help="Share learnt at the linear learning time.")
 @click.option(
     "--reading",
-    type=click.Choice(list(READINGS)),
+    type=click.Choice(list(_READINGS)),
     default="derived",
     show_default=True,
     help="How the theorem is read.",
@@ -82,7 +86,7 @@ def command(
     rho: float,
     kappa: int,
     precision: int,
-    confidence: float,
+    failure_probability: float,
     gamma: float | None,
     times: tuple[list[float], ...],
     alpha: float,
@@ -102,48 +106,50 @@ def command(
     parts = bound(
         chosen,
         setting,
-        kappa=kappa,
-        dimension=dim,
+        Proxy(kappa, dim, precision),
         samples=samples,
-        precision=precision,
-        confidence=confidence,
+        failure_probability=failure_probability,
         gamma=margin,
-        reading=READINGS[reading],
+        reading=_READINGS[reading],
     )
     constants = {
         "gamma": margin,
         "s_bar": setting.s_bar,
         "s_hat": setting.s_hat,
-        "beta_bar": setting.beta_bar(READINGS[reading]),
-        "blow_up_time": plain(blow_up_time(setting, READINGS[reading])),
+        "beta_bar": setting.beta_bar(_READINGS[reading]),
+        "blow_up_time": _plain(blow_up_time(setting, _READINGS[reading])),
         "learning_time": learning_time(alpha, beta, s, depth) if beta**depth < alpha * s else None,
     }
     if as_json:
-        objects = [{**record(parts, index), **constants} for index in range(len(chosen))]
+        objects = [{**_record(parts, index), **constants} for index in range(len(chosen))]
         print_json(objects if len(objects) > 1 else objects[0])
-        return
-    rows = [[shown(record(parts, index)[name]) for name in COLUMNS] for index in range(len(chosen))]
-    print_table("bound on test risk minus train margin risk", list(COLUMNS.values()), rows, right="r" * len(COLUMNS))
+    else:
+        _print(parts, constants)
+
+
+def _print(parts: Bound, constants: Mapping[str, float | None]) -> None:
+    rows = [[_shown(_record(parts, index)[name]) for name in _COLUMNS] for index in range(len(parts.time))]
+    print_table("bound on test risk minus train margin risk", list(_COLUMNS.values()), rows, right="r" * len(_COLUMNS))
     click.echo(f"upsilon {number(parts.upsilon)}   phi {number(parts.phi)}")
-    click.echo("   ".join(f"{name} {shown(value)}" for name, value in constants.items()))
+    click.echo("   ".join(f"{name} {_shown(value)}" for name, value in constants.items()))
     best = float(np.min(parts.gap))
     verdict = "below 0.5: can beat guessing" if best < 0.5 else "0.5 or more: says nothing beyond guessing"
-    click.echo(f"smallest gap {shown(best)}, {verdict}")
+    click.echo(f"smallest gap {_shown(best)}, {verdict}")
 
 
-COLUMNS = {"time": "time", "u": "u", "v": "v", "delta": "Delta", "deviation": "deviation", "gap": "gap"}
+_COLUMNS = {"time": "time", "u": "u", "v": "v", "delta": "Delta", "deviation": "deviation", "gap": "gap"}
 
 
-def record(parts: Bound, index: int) -> dict[str, float | None]:
+def _record(parts: Bound, index: int) -> dict[str, float | None]:
     along = ("time", "u", "v", "delta", "deviation", "gap")
-    values = {name: plain(float(getattr(parts, name)[index])) for name in along}
+    values = {name: _plain(float(getattr(parts, name)[index])) for name in along}
     return {"upsilon": parts.upsilon, "phi": parts.phi, **values}
 
 
-def plain(value: float) -> float | None:
-    """JSON has no infinity: what the bound on the weights has carried beyond all numbers is null."""
+def _plain(value: float) -> float | None:
+    """JSON has no infinity: null stands for it."""
     return value if math.isfinite(value) else None
 
 
-def shown(value: float | None) -> str:
+def _shown(value: float | None) -> str:
     return "infinite" if value is None or not math.isfinite(value) else f"{value:.4g}"

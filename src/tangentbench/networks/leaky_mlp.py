@@ -4,7 +4,7 @@ The weights of a run are one row of a matrix (R, P): layer after layer, each (ou
 in double precision; a pass over the examples computes in the precision of the inputs.
 
 A pass visits the examples in blocks that stay in the cache and takes every run through a block before the next. Inside
-a block each run is six fused calls: on one core a gradient takes 17 ms a run at m = 60000, d = 49, width 64, of which
+a block each run is six fused calls: on one core a gradient takes 17 ms per run at m = 60000, d = 49, width 64, of which
 12 are its two matrix products; batched over runs it takes 50 to 75 ms, for its elementwise steps leave the cache.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -23,44 +22,17 @@ from torch import Tensor
 
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.networks.mlp_shape import MlpShape, Weights
 
-Weights = NDArray[np.float64]
 T = TypeVar("T")
 
-BLOCK = 2048
+_BLOCK = 2048
 """Examples of a block: 512 KiB of activations at width 64."""
-SHARDS = 4
+_SHARDS = 4
 """Parts of the examples summed on their own, whatever the number of threads, so that sums do not depend on it."""
-INPUT_LAYERS = ("full_rank", "rank_one")
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes all runs of a batch share."""
-
-    depth: int
-    width: int
-    dimension: int
-
-    @property
-    def layers(self) -> list[tuple[int, int]]:
-        """(outputs, inputs) of each layer of weights."""
-        sizes = [self.dimension, *[self.width] * (self.depth - 1), 1]
-        return [(after, before) for before, after in pairwise(sizes)]
-
-    @property
-    def parameters(self) -> int:
-        return sum(rows * columns for rows, columns in self.layers)
-
-    def split(self, weights: Weights) -> list[Weights]:
-        """The layers (..., outputs, inputs) of weights (..., P), as views."""
-        ends = np.cumsum([rows * columns for rows, columns in self.layers])
-        parts = np.split(weights, ends[:-1], axis=-1)
-        return [part.reshape(*weights.shape[:-1], *sizes) for part, sizes in zip(parts, self.layers, strict=True)]
-
-    def join(self, layers: Sequence[Weights]) -> Weights:
-        """The inverse of `split`."""
-        return np.concatenate([layer.reshape(*layer.shape[:-2], -1) for layer in layers], axis=-1)
+_INPUT_LAYERS = ("full_rank", "rank_one")
+_WHITE = 1e-3
+"""How far X~ X~^T / m may be from a projector."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +71,7 @@ def task_of(dataset: Dataset, dtype: torch.dtype = torch.float32) -> Task:
     signs = [2.0 * labels - 1.0 for labels in (dataset.y_train, dataset.y_test)]
     moment = x.T @ x / len(x)
     projector_error = np.abs(moment @ moment - moment).max()
-    if projector_error > WHITE:
+    if projector_error > _WHITE:
         raise TangentbenchError(f"{dataset.name}: its inputs are not whitened: add `whiten: {{centre: false}}` to it")
     return Task(
         x_train=torch.from_numpy(dataset.x_train).to(dtype),
@@ -111,19 +83,15 @@ def task_of(dataset: Dataset, dtype: torch.dtype = torch.float32) -> Task:
     )
 
 
-WHITE = 1e-3
-"""How far X~ X~^T / m may be from a projector."""
-
-
-def draw(shape: Shape, beta: float, input_layer: str, key: Sequence[int]) -> Weights:
+def draw(shape: MlpShape, beta: float, input_layer: str, key: Sequence[int]) -> Weights:
     """Initial weights (P,): uniform as PyTorch's Linear has them, each layer scaled to spectral norm beta.
 
     `rank_one` keeps the first singular pair of the input layer alone. The stream depends on `key` and the shape only:
     runs that differ in beta or in the input layer start from the same draw.
     """
-    if input_layer not in INPUT_LAYERS:
-        raise UnknownName("input layer", input_layer, INPUT_LAYERS)
-    generator = np.random.default_rng(np.random.SeedSequence((*key, shape.depth, shape.width, shape.dimension)))
+    if input_layer not in _INPUT_LAYERS:
+        raise UnknownName("input layer", input_layer, _INPUT_LAYERS)
+    generator = np.random.default_rng(np.random.SeedSequence((*key, shape.depth, shape.width, shape.inputs)))
     layers = []
     for position, (rows, columns) in enumerate(shape.layers):
         matrix = generator.uniform(-1.0, 1.0, (rows, columns)) / np.sqrt(columns)
@@ -134,53 +102,53 @@ def draw(shape: Shape, beta: float, input_layer: str, key: Sequence[int]) -> Wei
     return shape.join(layers)
 
 
-def outputs(shape: Shape, weights: Weights, epsilons: Weights, x: Tensor) -> NDArray[np.float64]:
+def outputs(shape: MlpShape, weights: Weights, epsilons: Weights, x: Tensor) -> NDArray[np.float64]:
     """f(x) of every run, (R, m), for weights (R, P), nonlinearities (R,) and inputs (m, d)."""
-    runs = prepared(shape, weights, x.dtype)
+    runs = _prepared(shape, weights, x.dtype)
     slopes = (1.0 - epsilons).tolist()
     result = torch.empty(len(runs), len(x), dtype=x.dtype)
 
     def evaluate(block: slice) -> None:
         for run, (hidden, last) in enumerate(runs):
-            torch.mv(activations(hidden, x[block], slopes[run])[-1], last, out=result[run, block])
+            torch.mv(_activations(hidden, x[block], slopes[run])[-1], last, out=result[run, block])
 
-    in_parallel(evaluate, list(blocks(len(x), BLOCK)))
+    _in_parallel(evaluate, list(blocks(len(x), _BLOCK)))
     return result.numpy().astype(np.float64)
 
 
-def velocity(shape: Shape, weights: Weights, epsilons: Weights, task: Task) -> Weights:
+def velocity(shape: MlpShape, weights: Weights, epsilons: Weights, task: Task) -> Weights:
     """dW/dt of gradient flow (6.4) on the loss |Y - f(X~)|^2 / 2m, for every run: (R, P)."""
-    runs = prepared(shape, weights, task.x_train.dtype)
+    runs = _prepared(shape, weights, task.x_train.dtype)
     slopes = (1.0 - epsilons).tolist()
-    sums = [[[torch.zeros_like(layer) for layer in (*hidden, last)] for hidden, last in runs] for _ in range(SHARDS)]
+    sums = [[[torch.zeros_like(layer) for layer in (*hidden, last)] for hidden, last in runs] for _ in range(_SHARDS)]
 
     def accumulate(shard: int) -> None:
         totals = sums[shard]
-        part = slice(*shard_edges(task.samples, shard))
+        part = slice(*_shard_edges(task.samples, shard))
         x, y = task.x_train[part], task.y_train[part]
-        for block in blocks(len(x), BLOCK):
+        for block in blocks(len(x), _BLOCK):
             for run, (hidden, last) in enumerate(runs):
-                add_gradient(totals[run], hidden, last, x[block], y[block], slopes[run])
+                _add_gradient(totals[run], hidden, last, x[block], y[block], slopes[run])
 
-    in_parallel(accumulate, list(range(SHARDS)))
+    _in_parallel(accumulate, list(range(_SHARDS)))
     added = [
-        [sum_of(parts) / task.samples for parts in zip(*shards, strict=True)] for shards in zip(*sums, strict=True)
+        [_sum_of(parts) / task.samples for parts in zip(*shards, strict=True)] for shards in zip(*sums, strict=True)
     ]
     return np.stack([np.concatenate(layers) for layers in added])
 
 
-def sum_of(tensors: Sequence[Tensor]) -> Weights:
+def _sum_of(tensors: Sequence[Tensor]) -> Weights:
     """Their sum in double precision, flat."""
     return np.asarray(torch.stack(list(tensors)).sum(dim=0, dtype=torch.float64).numpy().ravel())
 
 
-def linear_velocity(shape: Shape, weights: Weights, correlation: Weights, moment: Weights) -> Weights:
+def linear_velocity(shape: MlpShape, weights: Weights, correlation: Weights, moment: Weights) -> Weights:
     """dW/dt of the linear networks (epsilon = 0) from sufficient statistics alone, (R, P)."""
     layers = shape.split(weights)
     above = [np.broadcast_to(np.eye(1), (len(weights), 1, 1))]
     for layer in reversed(layers[1:]):
         above.append(above[-1] @ layer)
-    below = [np.broadcast_to(np.eye(shape.dimension), (len(weights), shape.dimension, shape.dimension))]
+    below = [np.broadcast_to(np.eye(shape.inputs), (len(weights), shape.inputs, shape.inputs))]
     for layer in layers[:-1]:
         below.append(layer @ below[-1] if len(below) > 1 else layer)
     residual = correlation - (layers[-1] @ below[-1]) @ moment
@@ -191,13 +159,13 @@ def linear_velocity(shape: Shape, weights: Weights, correlation: Weights, moment
     return shape.join(gradients)
 
 
-def add_gradient(totals: list[Tensor], hidden: list[Tensor], last: Tensor, x: Tensor, y: Tensor, slope: float) -> None:
+def _add_gradient(totals: list[Tensor], hidden: list[Tensor], last: Tensor, x: Tensor, y: Tensor, slope: float) -> None:
     """Add a block's sum of (y - f) df/dW of each layer to `totals`.
 
     The error runs down without the last layer's weights, which every example shares: they scale the layer below, and
     the gradient's sum, once.
     """
-    acts = activations(hidden, x, slope)
+    acts = _activations(hidden, x, slope)
     residual = torch.addmv(y, acts[-1], last, alpha=-1)
     totals[-1].addmv_(acts[-1].T, residual)
     error = residual[:, None].expand_as(acts[-1])
@@ -210,7 +178,7 @@ def add_gradient(totals: list[Tensor], hidden: list[Tensor], last: Tensor, x: Te
             error = error @ (last[:, None] * hidden[position] if top else hidden[position])
 
 
-def activations(hidden: list[Tensor], x: Tensor, slope: float) -> list[Tensor]:
+def _activations(hidden: list[Tensor], x: Tensor, slope: float) -> list[Tensor]:
     """x and the hidden layers' activations of a block."""
     acts = [x]
     for layer in hidden:
@@ -218,7 +186,7 @@ def activations(hidden: list[Tensor], x: Tensor, slope: float) -> list[Tensor]:
     return acts
 
 
-def prepared(shape: Shape, weights: Weights, dtype: torch.dtype) -> list[tuple[list[Tensor], Tensor]]:
+def _prepared(shape: MlpShape, weights: Weights, dtype: torch.dtype) -> list[tuple[list[Tensor], Tensor]]:
     """Hidden layers and last layer (width,) of each run as tensors."""
     layers = [torch.from_numpy(np.ascontiguousarray(layer)).to(dtype) for layer in shape.split(weights)]
     return [([layer[run] for layer in layers[:-1]], layers[-1][run, 0]) for run in range(len(weights))]
@@ -229,11 +197,11 @@ def blocks(count: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, count))
 
 
-def shard_edges(count: int, shard: int) -> tuple[int, int]:
-    return count * shard // SHARDS, count * (shard + 1) // SHARDS
+def _shard_edges(count: int, shard: int) -> tuple[int, int]:
+    return count * shard // _SHARDS, count * (shard + 1) // _SHARDS
 
 
-def in_parallel(task: Callable[[T], None], parts: Sequence[T]) -> None:
+def _in_parallel(task: Callable[[T], None], parts: Sequence[T]) -> None:
     """Run the parts on as many threads as torch has, each alone: blocks are too small to be split further."""
     threads = torch.get_num_threads()
     if threads == 1:

@@ -1,7 +1,7 @@
 """The passes of nearly linear networks on the process's device.
 
-On the CPU they are those of nearly_linear.py: a core wants blocks that fit its cache, and one run after the other. A
-GPU wants products large enough to fill it: all runs in one.
+On the CPU they are those of leaky_mlp.py, in blocks that fit a core's cache and one run after the other. A GPU needs
+products large enough to fill it: all runs in one.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tangentbench.device import CPU, current
-from tangentbench.networks import leaky_mlp as nearly_linear
-from tangentbench.networks.leaky_mlp import Shape, Task, Weights, blocks
+from tangentbench.networks import leaky_mlp
+from tangentbench.networks.leaky_mlp import Task, blocks
+from tangentbench.networks.mlp_shape import MlpShape, Weights
 
-BLOCK_BYTES = 256 * 2**20
+_BLOCK_BYTES = 256 * 2**20
 """Activations and errors of the examples that are passed at a time."""
 
 
-def outputs_on_device(shape: Shape, weights: Weights, epsilons: Weights, x: Tensor) -> NDArray[np.float64]:
-    """f(x) of every run, (R, m), as `nearly_linear.outputs`."""
-    place = current()
-    if place.type == CPU:
-        return nearly_linear.outputs(shape, weights, epsilons, x)
-    runs = Batch.of(shape, weights, epsilons, x.dtype, place)
-    parts = [runs.activations(x[block].to(place))[-1] @ runs.last for block in blocks(len(x), runs.block_size())]
+def outputs_on_device(shape: MlpShape, weights: Weights, epsilons: Weights, x: Tensor) -> NDArray[np.float64]:
+    """f(x) of every run, (R, m), as `leaky_mlp.outputs`."""
+    device = current()
+    if device.type == CPU:
+        return leaky_mlp.outputs(shape, weights, epsilons, x)
+    runs = Batch.of(shape, weights, epsilons, x.dtype, device)
+    parts = [runs.activations(x[block].to(device))[-1] @ runs.last for block in blocks(len(x), runs.block_size())]
     return torch.cat(parts, dim=1)[:, :, 0].double().cpu().numpy()
 
 
-def velocity_on_device(shape: Shape, task: Task) -> Callable[[Weights, Weights], Weights]:
-    """`nearly_linear.velocity` as a function of weights and nonlinearities; the examples are moved once."""
-    place = current()
-    if place.type == CPU:
-        return lambda weights, epsilons: nearly_linear.velocity(shape, weights, epsilons, task)
-    x, y = task.x_train.to(place), task.y_train.to(place)
+def velocity_on_device(shape: MlpShape, task: Task) -> Callable[[Weights, Weights], Weights]:
+    """`leaky_mlp.velocity` as a function of weights and nonlinearities; the examples are moved once."""
+    device = current()
+    if device.type == CPU:
+        return lambda weights, epsilons: leaky_mlp.velocity(shape, weights, epsilons, task)
+    x, y = task.x_train.to(device), task.y_train.to(device)
 
     def velocity(weights: Weights, epsilons: Weights) -> Weights:
-        runs = Batch.of(shape, weights, epsilons, x.dtype, place)
+        runs = Batch.of(shape, weights, epsilons, x.dtype, device)
         parts = [runs.gradients(x[block], y[block]) for block in blocks(len(x), runs.block_size())]
         layers = [torch.stack(layer).sum(dim=0).cpu().numpy() / len(x) for layer in zip(*parts, strict=True)]
         return shape.join(layers)
@@ -58,17 +59,19 @@ class Batch:
     """1 - epsilon of each run, (R, 1, 1)."""
 
     @classmethod
-    def of(cls, shape: Shape, weights: Weights, epsilons: Weights, dtype: torch.dtype, place: torch.device) -> Batch:
+    def of(
+        cls, shape: MlpShape, weights: Weights, epsilons: Weights, dtype: torch.dtype, device: torch.device
+    ) -> Batch:
         def moved(array: Weights) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array)).to(dtype).to(place)
+            return torch.from_numpy(np.ascontiguousarray(array)).to(dtype).to(device)
 
         *hidden, last = shape.split(weights)
         return cls([moved(layer) for layer in hidden], moved(last.swapaxes(1, 2)), moved(1.0 - epsilons)[:, None, None])
 
     def block_size(self) -> int:
-        """Examples whose activations and errors fit into BLOCK_BYTES."""
+        """Examples whose activations and errors fit into _BLOCK_BYTES."""
         runs, width, _ = self.last.shape
-        return max(1, BLOCK_BYTES // (2 * len(self.hidden) * runs * width * self.last.element_size()))
+        return max(1, _BLOCK_BYTES // (2 * len(self.hidden) * runs * width * self.last.element_size()))
 
     def activations(self, x: Tensor) -> list[Tensor]:
         """The inputs (m, d) and the hidden layers' activations (R, m, width)."""

@@ -3,7 +3,7 @@
 docs/nearly_linear.md says where the thesis's two statements of the theorem and its proof differ, and what we take.
 """
 
-from tangentbench.theory.nearly_linear.bound import Bound, bound, delta, phi, upsilon
+from tangentbench.theory.nearly_linear.bound import Bound, Proxy, bound, delta, phi, upsilon
 from tangentbench.theory.nearly_linear.growth import blow_up_time, primitive, sensitivity, weight_norm
 from tangentbench.theory.nearly_linear.incomplete_gamma import upper_gamma
 from tangentbench.theory.nearly_linear.learning_time import (
@@ -36,6 +36,7 @@ __all__ = [
     "PRINTED_CHAPTER_6",
     "Bound",
     "OutOfRange",
+    "Proxy",
     "Reading",
     "Setting",
     "blow_up_time",

@@ -11,20 +11,21 @@ from tangentbench.theory.nearly_linear.growth import sensitivity, weight_norm
 from tangentbench.theory.nearly_linear.setting import DERIVED, OutOfRange, Reading, Setting
 
 
-def upsilon(kappa: int, precision: int, dimension: int, samples: int, confidence: float) -> float:
-    """Upsilon_kappa of (6.7), the generalisation gap of a proxy of kappa d numbers of p bits, with prob. 1 - delta."""
-    checked_kappa(kappa)
+def upsilon(kappa: int, precision: int, dimension: int, samples: int, failure_probability: float) -> float:
+    """Upsilon_kappa of (6.7), the gap of a proxy of kappa d numbers of p bits; delta is the chance that it fails."""
+    _check_kappa(kappa)
     for name, value in (("precision", precision), ("dim", dimension), ("samples", samples)):
         if value < 1:
             raise OutOfRange(name, value, "of at least 1")
-    if not 0 < confidence < 1:
-        raise OutOfRange("delta", confidence, "between 0 and 1, both excluded")
-    return float(np.sqrt((kappa * precision * dimension * np.log(2) - np.log(confidence)) / (2 * samples)))
+    if not 0 < failure_probability < 1:
+        raise OutOfRange("delta", failure_probability, "between 0 and 1, both excluded")
+    bits = kappa * precision * dimension
+    return float(np.sqrt((bits * np.log(2) - np.log(failure_probability)) / (2 * samples)))
 
 
 def phi(kappa: int, depth: int, dimension: int, rho: float) -> float:
     """Phi_kappa of (6.8)."""
-    checked_kappa(kappa)
+    _check_kappa(kappa)
     ranks = 1 + (depth - 1) * rho
     if kappa == 1:
         return float(depth * np.sqrt(dimension) + ranks)
@@ -38,6 +39,17 @@ def delta(
     with np.errstate(over="ignore"):
         moved = sensitivity(time, setting, reading) * weight_norm(time, setting, reading) ** (setting.depth - 1)
     return np.asarray(phi(kappa, setting.depth, dimension, setting.rho) * moved)
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """The proxy model of order `kappa`, 1 or 2: kappa d numbers of p bits."""
+
+    kappa: int
+    dimension: int
+    """d, of the inputs."""
+    precision: int
+    """p, bits of a weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +73,10 @@ class Bound:
 def bound(
     time: ArrayLike,
     setting: Setting,
+    proxy: Proxy,
     *,
-    kappa: int,
-    dimension: int,
     samples: int,
-    precision: int,
-    confidence: float,
+    failure_probability: float,
     gamma: float,
     reading: Reading = DERIVED,
 ) -> Bound:
@@ -76,10 +86,11 @@ def bound(
         raise OutOfRange("gamma", gamma, "above 0")
     if not (np.isfinite(time).all() and (time >= 0).all()):
         raise OutOfRange("time", float(time.min()), "of at least 0")
+    kappa, dimension = proxy.kappa, proxy.dimension
     moved = delta(kappa, dimension, time, setting, reading)
     return Bound(
         time=time,
-        upsilon=upsilon(kappa, precision, dimension, samples, confidence),
+        upsilon=upsilon(kappa, proxy.precision, dimension, samples, failure_probability),
         phi=phi(kappa, setting.depth, dimension, setting.rho),
         u=weight_norm(time, setting, reading),
         v=sensitivity(time, setting, reading),
@@ -89,6 +100,6 @@ def bound(
     )
 
 
-def checked_kappa(kappa: int) -> None:
+def _check_kappa(kappa: int) -> None:
     if kappa not in (1, 2):
         raise OutOfRange("kappa", kappa, "1 or 2")

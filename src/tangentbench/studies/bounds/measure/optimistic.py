@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tangentbench.errors import UnknownName
 from tangentbench.networks.leaky_mlp import Task
-from tangentbench.studies.bounds.measure.runs import (
-    Array,
-    Trained,
-    grid,
-    horizon,
-    task_with_side,
-    time_grid,
-    train,
-    train_linear,
-)
+from tangentbench.studies.bounds.measure.runs import Array, Family, Trained, task_with_side, train, train_linear
+from tangentbench.studies.bounds.settings import Optimistic
 from tangentbench.studies.registry import Context, study
 from tangentbench.theory.nearly_linear import misclassification_risk, optimistic_bound
 
-RANDOM_GUESS = 0.5
-PROXIES = ("kappa_1", "kappa_2", "linear")
-RELATIVE_RANK = 1e-6
+_RANDOM_GUESS = 0.5
+_RELATIVE_RANK = 1e-6
 """Eigenvalues of X~ X~^T / m are 1 on the span of the inputs and 0 off it."""
 Pair = tuple[Array, Array]
 Phases = NDArray[np.int64]
@@ -34,28 +23,8 @@ Phases = NDArray[np.int64]
 
 @study("bounds_figD_1")
 @study("bounds_figD_2")
-def optimistic(
-    context: Context,
-    *,
-    samples: int,
-    sides: Sequence[int],
-    betas: Sequence[float],
-    epsilons: Sequence[float],
-    proxies: Sequence[str],
-    depths: Sequence[int],
-    input_layers: Sequence[str],
-    gammas: Sequence[float],
-    phase_margin: float,
-    late_phase_margin: float,
-    time_in_learning_times: float,
-    learnt_fraction: float,
-    first_time_share: float,
-    time_points: int,
-    runs: int,
-    network: Mapping[str, Any],
-    solver: str,
-) -> pd.DataFrame:
-    """One row for each run, proxy, gamma and time.
+def optimistic(context: Context, settings: Optimistic) -> pd.DataFrame:
+    """One row per run, proxy, gamma and time.
 
     Columns: `margin_risk`, `gap`, `distance` and `bound` of (D.1); `train_risk`, `test_risk`, `loss` of the network;
     `linear_risk` and `linear_loss` of the best linear model on the training set; `phase` of the training; `best_bound`,
@@ -63,19 +32,12 @@ def optimistic(
     `largest_epsilon_both_phases` and `_throughout`, up to which the proxy's bound gets, or stays, below 0.5 in both of
     the first two phases; `_throughout_late`, the last with the second phase ending at `late_phase_margin`.
     """
-    for proxy in proxies:
-        if proxy not in PROXIES:
-            raise UnknownName("proxy model", proxy, PROXIES)
-    (side,), (depth,) = sides, depths
-    task = task_with_side(context, side, samples)
-    wanted = grid(betas, epsilons, input_layers, runs)
-    end = horizon(wanted, task, depth, time_in_learning_times, learnt_fraction)
-    times = time_grid(end, time_points, first_time_share)
-    network_runs = train(context, task, wanted, times, depth=depth, network=network, solver=solver)
-    linear_runs = train_linear(context, task, wanted, times, depth=depth, network=network)
+    task = task_with_side(context, settings.side, settings.samples)
+    family = Family.of(settings, task, settings.depth, context.seed)
+    network, linear = train(context, family, settings.solver), train_linear(family)
     frames = []
-    for position, run in enumerate(wanted):
-        rows = run_rows(network_runs, linear_runs, position, task, proxies, gammas, (phase_margin, late_phase_margin))
+    for position, run in enumerate(family.runs):
+        rows = _run_rows(network, linear, position, settings)
         frames.append(rows.assign(seed=run.seed, beta=run.beta, epsilon=run.epsilon))
     table = pd.concat(frames, ignore_index=True)
     at_a_time = ["seed", "beta", "epsilon", "time"]
@@ -94,73 +56,81 @@ def largest_epsilon(table: pd.DataFrame, reduce: str, phase: str = "phase") -> p
     """
     phases = table[table[phase].isin([1, 2])]
     ends = phases.groupby(["seed", "beta", "proxy", "epsilon", phase])["best_bound"].agg(reduce)
-    good = (ends < RANDOM_GUESS).groupby(["seed", "beta", "proxy", "epsilon"]).all().unstack("epsilon")
+    good = (ends < _RANDOM_GUESS).groupby(["seed", "beta", "proxy", "epsilon"]).all().unstack("epsilon")
     unbroken = good.sort_index(axis=1).cumprod(axis=1)
     largest = (unbroken * unbroken.columns.to_numpy(dtype=float)).max(axis=1).rename("largest")
     keys = ["seed", "beta", "proxy"]
     return table[keys].join(largest, on=keys)["largest"]
 
 
-def run_rows(
-    network: Trained,
-    linear: Trained,
-    position: int,
-    task: Task,
-    proxies: Sequence[str],
-    gammas: Sequence[float],
-    margins: tuple[float, float],
-) -> pd.DataFrame:
+def _run_rows(network: Trained, linear: Trained, position: int, settings: Optimistic) -> pd.DataFrame:
+    task = network.family.task
     labels = task.y_train.numpy().astype(np.float64), task.y_test.numpy().astype(np.float64)
-    inputs = (task.x_train, task.x_test)
-    own: Pair = (network.outputs(position, inputs[0]), network.outputs(position, inputs[1]))
-    # with the linear network's weights the proxies need the nonlinearity of the network itself, or none
-    first: Pair = tuple(linear.outputs(position, x) for x in inputs)  # type: ignore[assignment]
+    own = _outputs(network, position)
+    proxies = _proxy_outputs(own, linear, position, settings.proxies)
+    common = _common_columns(network, own, labels, settings)
+    return pd.concat(
+        [
+            common.assign(proxy=proxy, gamma=gamma, **optimistic_bound(labels, own, outputs, gamma))
+            for proxy, outputs in proxies.items()
+            for gamma in settings.gammas
+        ]
+    )
+
+
+def _outputs(trained: Trained, position: int, epsilon: float | None = None) -> Pair:
+    """Of a run on the training and the test set; `epsilon` replaces its nonlinearity."""
+    task = trained.family.task
+    return trained.outputs(position, task.x_train, epsilon), trained.outputs(position, task.x_test, epsilon)
+
+
+def _proxy_outputs(own: Pair, linear: Trained, position: int, proxies: Sequence[str]) -> dict[str, Pair]:
+    """Of the proxy models, which have the linear network's weights and the network's nonlinearity, or none."""
+    first = _outputs(linear, position)
     outputs: dict[str, Pair] = {}
     for proxy in proxies:
         if proxy == "kappa_1":
             outputs[proxy] = first
         elif proxy == "kappa_2":
-            outputs[proxy] = corrected(own[0], first, task)
+            outputs[proxy] = corrected(own[0], first, linear.family.task)
         else:
-            outputs[proxy] = tuple(linear.outputs(position, x, epsilon=0.0) for x in inputs)  # type: ignore[assignment]
+            outputs[proxy] = _outputs(linear, position, epsilon=0.0)
+    return outputs
+
+
+def _common_columns(network: Trained, own: Pair, labels: Pair, settings: Optimistic) -> pd.DataFrame:
+    """What is the same for all proxies: the network's loss and risks, the best linear model's, and the phases."""
+    task = network.family.task
     loss = 0.5 * np.mean((labels[0] - own[0]) ** 2, axis=1)
-    best = best_linear(task)
-    fitted = task.x_train.numpy() @ best
+    fitted = task.x_train.numpy() @ _best_linear(task)
     linear_loss = 0.5 * float(np.mean((labels[0] - fitted) ** 2))
     linear_risk = float(misclassification_risk(labels[0], fitted))
     train_risk = misclassification_risk(labels[0], own[0])
-    common = pd.DataFrame(
+    return pd.DataFrame(
         {
-            "time": network.times,
+            "time": network.family.times,
             "loss": loss,
             "train_risk": train_risk,
             "test_risk": misclassification_risk(labels[1], own[1]),
             "linear_loss": linear_loss,
             "linear_risk": linear_risk,
-            "phase": training_phases(loss, train_risk, linear_loss, linear_risk, margins[0]),
-            "late_phase": training_phases(loss, train_risk, linear_loss, linear_risk, margins[1]),
+            "phase": training_phases(loss, train_risk, linear_loss, linear_risk, settings.phase_margin),
+            "late_phase": training_phases(loss, train_risk, linear_loss, linear_risk, settings.late_phase_margin),
         }
-    )
-    return pd.concat(
-        [
-            common.assign(proxy=proxy, gamma=gamma, **optimistic_bound(labels, own, outputs[proxy], gamma))
-            for proxy in proxies
-            for gamma in gammas
-        ]
     )
 
 
 def corrected(network_on_train: Array, first: Pair, task: Task) -> Pair:
     """The proxy of second order (6.25): the first one plus the linear map that fits what it lacks on the train set."""
     x_train, x_test = task.x_train.numpy().astype(np.float64), task.x_test.numpy().astype(np.float64)
-    inverse = np.linalg.pinv(task.moment, rcond=RELATIVE_RANK, hermitian=True)
+    inverse = np.linalg.pinv(task.moment, rcond=_RELATIVE_RANK, hermitian=True)
     correction = (network_on_train - first[0]) @ x_train / task.samples @ inverse
     return first[0] + correction @ x_train.T, first[1] + correction @ x_test.T
 
 
-def best_linear(task: Task) -> Array:
+def _best_linear(task: Task) -> Array:
     """Y X~^+, shape (d,)."""
-    inverse = np.linalg.pinv(task.moment, rcond=RELATIVE_RANK, hermitian=True)
+    inverse = np.linalg.pinv(task.moment, rcond=_RELATIVE_RANK, hermitian=True)
     return np.asarray(task.correlation @ inverse)
 
 
