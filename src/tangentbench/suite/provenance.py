@@ -73,60 +73,30 @@ class Recorder:
     def record(self, outputs: Iterable[Path] = ()) -> dict[str, Any]:
         """The record; inside the block it counts the seconds until now."""
         seconds = time.monotonic() - self.started if self.seconds is None else self.seconds
-        return collect(
-            self.root,
-            self.artifact,
-            scale=self.scale,
-            seed=self.seed,
-            settings=self.settings,
-            threads=self.threads,
-            seconds=seconds,
-            inputs=self.inputs,
-            outputs=outputs,
-            part=self.part,
-            code=self.code,
-        )
+        commit, dirty = commit_of(self.root)
+        record: dict[str, Any] = {
+            "artifact": self.artifact,
+            "scale": self.scale,
+            "seed": self.seed,
+            "settings": dict(self.settings),
+            "commit": commit,
+            "dirty": dirty,
+            "versions": versions(),
+            "machine": machine(),
+            "threads": self.threads,
+            "seconds": round(seconds, 3),
+            "peak_memory_mib": peak_memory_mib(),
+            "inputs": describe_files(self.root, self.inputs),
+            "outputs": describe_files(self.root, outputs),
+            "finished_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        named = {"part": self.part, "code": self.code}
+        return record | {key: value for key, value in named.items() if value is not None}
 
     def made(self, stored: Mapping[str, Any]) -> bool:
         """Whether `stored` is the record of this very job: same settings, seed, code, versions and inputs."""
         ours = json.loads(json.dumps(self.record()))
         return self.code is not None and all(stored.get(key) == ours.get(key) for key in SAME_JOB)
-
-
-def collect(
-    root: Path,
-    artifact: str,
-    *,
-    scale: str,
-    seed: int,
-    settings: Mapping[str, Any],
-    threads: int,
-    seconds: float,
-    inputs: Iterable[Path] = (),
-    outputs: Iterable[Path] = (),
-    part: str | None = None,
-    code: str | None = None,
-) -> dict[str, Any]:
-    """The record of a finished job, ready for JSON."""
-    commit, dirty = commit_of(root)
-    record: dict[str, Any] = {
-        "artifact": artifact,
-        "scale": scale,
-        "seed": seed,
-        "settings": dict(settings),
-        "commit": commit,
-        "dirty": dirty,
-        "versions": versions(),
-        "machine": machine(),
-        "threads": threads,
-        "seconds": round(seconds, 3),
-        "peak_memory_mib": peak_memory_mib(),
-        "inputs": describe_files(root, inputs),
-        "outputs": describe_files(root, outputs),
-        "finished_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-    named = {"part": part, "code": code}
-    return record | {key: value for key, value in named.items() if value is not None}
 
 
 def commit_of(root: Path) -> tuple[str | None, bool | None]:
