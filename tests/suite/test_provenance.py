@@ -8,14 +8,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tangentbench import __version__
 from tangentbench.suite import provenance
-from tangentbench.suite.provenance import Recorder, agreed, collect, commit_of, inside_root, merge
+from tangentbench.suite.provenance import Recorder, agreed, commit_of, inside_root, merge
 
 GIT_IDENTITY = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
 
@@ -36,9 +38,11 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def make_record(root: Path, **changes: object) -> dict:
-    common = {"scale": "quick", "seed": 3, "settings": {"widths": [25], "step": 0.1}, "threads": 2, "seconds": 1.5}
-    return collect(root, "npk_fig6", **{**common, **changes})
+def make_record(root: Path, seconds: float = 1.5, outputs: Iterable[Path] = (), **changes: Any) -> dict[str, Any]:
+    common = {"scale": "quick", "seed": 3, "settings": {"widths": [25], "step": 0.1}, "threads": 2}
+    recorder = Recorder(root, "npk_fig6", **{**common, **changes})
+    recorder.seconds = seconds
+    return recorder.record(outputs)
 
 
 def test_commit_is_clean_then_dirty(repository: Path) -> None:
