@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tangentbench.datasets import Dataset
-from tangentbench.datasets.prepare import known_transforms
-from tangentbench.datasets.prepare.resampling import (
+from tangentbench.datasets.prepare import TRANSFORMS
+from tangentbench.datasets.prepare.transforms import apply
+from tangentbench.datasets.resampling import (
     LUMA,
     averaging_matrix,
     downsample,
@@ -22,8 +23,7 @@ from tangentbench.datasets.prepare.resampling import (
     interpolation_matrix,
     upsample,
 )
-from tangentbench.datasets.prepare.scaling import centre, standardise, unit_norm, whiten
-from tangentbench.datasets.prepare.transforms import apply
+from tangentbench.datasets.scaling import centre, standardise, unit_norm, whiten
 from tangentbench.datasets.selection import binary, classes, subset
 from tangentbench.paths import Paths
 
@@ -36,7 +36,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 def test_the_schema_knows_exactly_the_transforms_there_are(checkout: Paths) -> None:
     schema = json.loads((checkout.schemas / "datasets.schema.json").read_text())
-    assert set(schema["$defs"]["transform"]["properties"]) == set(known_transforms())
+    assert set(schema["$defs"]["transform"]["properties"]) == set(TRANSFORMS)
 
 
 # Selection
@@ -315,7 +315,7 @@ def test_every_transform_keeps_the_dtypes(make_images: Make) -> None:
         "downsample": {"side": 2},
         "upsample": {"side": 9},
     }
-    for name in known_transforms():
+    for name in TRANSFORMS:
         done = apply(make_images((24, 4, 4, 3)), name, given_settings.get(name, {}), rng())
         assert done.x_train.dtype == done.x_test.dtype == np.float32, name
         assert done.y_train.dtype == done.y_test.dtype == np.int64, name

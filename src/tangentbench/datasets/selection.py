@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangentbench.datasets.dataset import Dataset, Labels
-from tangentbench.datasets.prepare.transforms import transform
 
 
-@transform("subset")
 def subset(dataset: Dataset, rng: np.random.Generator, train: int | None = None, test: int | None = None) -> Dataset:
     """Keep `train` and `test` random examples of every class, in their old order; None keeps all.
 
@@ -41,13 +39,11 @@ def some_of_each(labels: Labels, classes: int, count: int, rng: np.random.Genera
     return np.sort(np.concatenate(chosen))
 
 
-@transform("classes")
 def classes(dataset: Dataset, keep: Sequence[str]) -> Dataset:
     """Keep the classes named, which get the labels 0, 1, ... in the order given."""
     return regrouped(dataset, [[name] for name in keep], tuple(keep))
 
 
-@transform("binary")
 def binary(dataset: Dataset, zero: Sequence[str], one: Sequence[str], names: Sequence[str] | None = None) -> Dataset:
     """Label the classes in `zero` 0 and those in `one` 1; classes in neither are dropped."""
     return regrouped(dataset, [zero, one], tuple(names or ("+".join(zero), "+".join(one))))

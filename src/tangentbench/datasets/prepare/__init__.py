@@ -4,14 +4,14 @@ from tangentbench.datasets.prepare.availability import Availability, availabilit
 from tangentbench.datasets.prepare.pipeline import prepare
 from tangentbench.datasets.prepare.recipes import DatasetRecipe, load_recipes
 from tangentbench.datasets.prepare.sources import Source, load_sources
-from tangentbench.datasets.prepare.transforms import known_transforms
+from tangentbench.datasets.prepare.transforms import TRANSFORMS
 
 __all__ = [
+    "TRANSFORMS",
     "Availability",
     "DatasetRecipe",
     "Source",
     "availability",
-    "known_transforms",
     "load_recipes",
     "load_sources",
     "prepare",

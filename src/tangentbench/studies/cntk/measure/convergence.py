@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from tangentbench.datasets.choice import ImageChoice, Selection, select
 from tangentbench.datasets.dataset import Inputs
-from tangentbench.datasets.prepare.scaling import normed
+from tangentbench.datasets.scaling import normed
 from tangentbench.errors import UnknownName
 from tangentbench.kernels.cntk import cntk
 from tangentbench.kernels.fully_connected import ntk

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tangentbench.datasets import Dataset
 from tangentbench.datasets.choice import channel_moments, chosen
 from tangentbench.datasets.dataset import Inputs
-from tangentbench.datasets.prepare.resampling import downsample, upsample
+from tangentbench.datasets.resampling import downsample, upsample
 
 
 @dataclass(frozen=True, eq=False)

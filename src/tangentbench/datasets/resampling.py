@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangentbench.datasets.dataset import Dataset, Inputs
-from tangentbench.datasets.prepare.transforms import transform
 
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 """Weights of red, green and blue in the grey value (ITU-R BT.601)."""
 
 
-@transform("downsample")
 def downsample(dataset: Dataset, side: int) -> Dataset:
     """Average the images down to side x side: a new pixel is the mean of the area it covers."""
     height, width, _ = image_shape(dataset)
@@ -23,7 +21,6 @@ def downsample(dataset: Dataset, side: int) -> Dataset:
     return resampled(dataset, side, averaging_matrix)
 
 
-@transform("upsample")
 def upsample(dataset: Dataset, side: int) -> Dataset:
     """Interpolate the images bilinearly up to side x side; pixel centres lie at half-integers, edges are repeated."""
     height, width, _ = image_shape(dataset)
@@ -32,7 +29,6 @@ def upsample(dataset: Dataset, side: int) -> Dataset:
     return resampled(dataset, side, interpolation_matrix)
 
 
-@transform("grey")
 def grey(dataset: Dataset) -> Dataset:
     """Weigh red, green and blue into one channel (n, h, w, 1); grey images stay as they are."""
     *_, channels = image_shape(dataset)
@@ -43,7 +39,6 @@ def grey(dataset: Dataset) -> Dataset:
     return dataset.with_inputs((dataset.x_train @ LUMA)[..., None], (dataset.x_test @ LUMA)[..., None])
 
 
-@transform("flatten")
 def flatten(dataset: Dataset) -> Dataset:
     """Images (n, h, w, c) as vectors (n, h * w * c), row by row."""
     size = int(np.prod(dataset.input_shape))

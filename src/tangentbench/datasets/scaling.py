@@ -8,21 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangentbench.datasets.dataset import Dataset, Inputs
-from tangentbench.datasets.prepare.transforms import transform
 
 ROWS = 4096  # examples taken to double precision at a time
 DEFAULT_EPS = 1e-13
 """Between the rounding of double precision (1e-16) and the smallest real eigenvalue of MNIST (2e-11 of the largest)."""
 
 
-@transform("centre")
 def centre(dataset: Dataset) -> Dataset:
     """Subtract the mean training input."""
     mean = dataset.x_train.mean(axis=0, dtype=np.float64).astype(np.float32)
     return dataset.with_inputs(dataset.x_train - mean, dataset.x_test - mean)
 
 
-@transform("standardise")
 def standardise(dataset: Dataset) -> Dataset:
     """Give every channel of images, or every coordinate of vectors, mean 0 and variance 1 over the training inputs.
 
@@ -38,7 +35,6 @@ def standardise(dataset: Dataset) -> Dataset:
     )
 
 
-@transform("unit_norm")
 def unit_norm(dataset: Dataset) -> Dataset:
     """Scale every input to Euclidean norm 1."""
     return dataset.with_inputs(*(normed(x) for x in (dataset.x_train, dataset.x_test)))
@@ -51,7 +47,6 @@ def normed(x: Inputs) -> Inputs:
     return np.asarray(x / norms, dtype=np.float32)
 
 
-@transform("whiten")
 def whiten(dataset: Dataset, centre: bool = True, eps: float = DEFAULT_EPS, basis: str = "pixels") -> Dataset:
     """Make the covariance of the training inputs the identity (thesis section 6.3: x -> Sigma^(-1/2) x).
 
