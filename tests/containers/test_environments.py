@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import yaml
 from packaging.utils import canonicalize_name
 from small_project import Project
 
-from tangentbench.suite.fingerprint import WIRING, closure, runtime_nodes, source_of
+from tangentbench.suite.fingerprint import Fingerprints
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
@@ -28,6 +27,14 @@ ROOMS = {
 """The parts of the package that a family's jobs import."""
 WITH_A_GPU = {"triton"}
 """What only a CUDA build of torch brings; without it the code that imports it is not reached."""
+
+COMMON = {
+    "tangentbench",
+    *(f"tangentbench.{name}" for name in ("atomic", "config", "device", "errors", "paths")),
+    *(f"tangentbench.{name}" for name in ("studies.registry", "suite.catalogue", "suite.provenance")),
+}
+"""What jobs of every family import; what these need in turn, they import where it is needed."""
+GRAPH = Fingerprints().graph
 
 ONLY_THESE = '''
 """Refuses to import what is installed but not in the environment under test."""
@@ -76,26 +83,27 @@ def test_environment_holds_what_its_rooms_import(family: str) -> None:
 
 
 def modules_of(family: str) -> set[str]:
-    below = set()
-    for room in ROOMS[family]:
-        folders = [room] + [f"{room}.{one.name}" for one in room_folder(room).glob("[a-z]*") if one.is_dir()]
-        below |= {module for folder in folders for module in closure(folder)}
-    return below - WIRING
+    """The modules of the rooms and all modules of the package they import."""
+    reached: set[str] = set()
+    rooms = [module for module in GRAPH.files for room in ROOMS[family] if f"{module}.".startswith(f"{room}.")]
+    drawing = {module for module in rooms if ".figures." in f"{module}." or module.endswith(".style")}
+    waiting = [module for module in rooms if family == "figures" or module not in drawing]
+    while waiting:
+        module = waiting.pop()
+        if module not in reached | COMMON and module in GRAPH.files:
+            reached.add(module)
+            waiting += imported(module)
+    return reached
 
 
-def room_folder(room: str) -> Path:
-    return ROOT.joinpath("src", *room.split("."))
+def imported(module: str) -> set[str]:
+    facts = GRAPH.facts(module)
+    within = (one for definition in facts.definitions.values() for one in definition.code.imports)
+    return {*facts.imports, *within}
 
 
 def third_party(module: str) -> set[str]:
-    source = source_of(module)
-    assert source is not None
-    names = set()
-    for node in runtime_nodes(ast.parse(source.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names.add(node.module.partition(".")[0])
+    names = {name.partition(".")[0] for name in imported(module)}
     return {name for name in names if name not in sys.stdlib_module_names and name != "tangentbench"}
 
 

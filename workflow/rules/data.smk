@@ -8,7 +8,7 @@ rule dataset:
         "../../envs/data.yaml"
     params:
         recipe=lambda wildcards: wiring.recipe(wildcards.dataset),
-        code=wiring.module_code("tangentbench.datasets.prepare.pipeline"),
+        code=lambda wildcards: wiring.dataset_code(wildcards.dataset),
         seed=wiring.settings["seed"],
         mirror=wiring.mirror_option(),
     shell:

@@ -13,7 +13,7 @@ rule gram_inputs:
     conda:
         "../../envs/measure.yaml"
     params:
-        code=wiring.module_code("tangentbench.datasets.choice"),
+        code=wiring.code("gram_inputs"),
         seed=wiring.settings["seed"],
     shell:
         "python -m tangentbench.suite.steps gram_inputs {wildcards.inputs}"
@@ -35,6 +35,7 @@ rule gram_store:
         kernel=lambda wildcards: wiring.gram_kernel(
             wildcards.gram, wildcards.kernel, wildcards.scale
         ),
+        code=wiring.code("gram_store"),
     shell:
         "python -m tangentbench.suite.steps gram_store {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
         " --scale {wildcards.scale} --log {log}"
@@ -60,7 +61,7 @@ rule gram_tile:
         runtime=wiring.tile_minutes,
         gpu=wiring.tile_gpus,
     params:
-        code=wiring.module_code("tangentbench.gram.by_settings"),
+        code=wiring.tile_code,
     shell:
         "python -m tangentbench.suite.steps gram_tile {wildcards.gram} {wildcards.kernel} {wildcards.matrix} {wildcards.tile}"
         " --scale {wildcards.scale} --threads {threads} --log {log}"
@@ -85,7 +86,7 @@ rule gram_certificate:
         mem_mb=wiring.certificate_memory,
         runtime=wiring.certificate_minutes,
     params:
-        code=wiring.module_code("tangentbench.gram.certificate"),
+        code=wiring.certificate_code,
     shell:
         "python -m tangentbench.suite.steps gram_certificate {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
         " --scale {wildcards.scale} --threads {threads} --log {log}"

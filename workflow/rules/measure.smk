@@ -23,7 +23,7 @@ rule measure:
         settings=lambda wildcards: wiring.part_settings(
             wildcards.artifact, wildcards.scale, wildcards.part
         ),
-        code=lambda wildcards: wiring.study_code(wildcards.artifact),
+        code=wiring.study_code,
         seed=wiring.settings["seed"],
     shell:
         "python -m tangentbench.suite.steps measure {wildcards.artifact} '{wildcards.part}'"
@@ -42,5 +42,7 @@ rule table:
         "logs/{scale}/{study}/{artifact}/table.log",
     conda:
         "../../envs/measure.yaml"
+    params:
+        code=wiring.code("table"),
     shell:
         "python -m tangentbench.suite.steps table {wildcards.artifact} --scale {wildcards.scale} --log {log}"

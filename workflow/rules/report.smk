@@ -9,7 +9,7 @@ rule claims:
         "../../envs/report.yaml"
     params:
         entry=lambda wildcards: wiring.claims_entry(wildcards.study),
-        code=wiring.module_code("tangentbench.claims"),
+        code=wiring.code("claims"),
     shell:
         "python -m tangentbench.suite.steps claims {wildcards.study} --scale {wildcards.scale} --log {log}"
 
@@ -26,6 +26,6 @@ rule gallery:
         "../../envs/report.yaml"
     params:
         entry=wiring.whole_catalogue(),
-        code=wiring.module_code("tangentbench.report"),
+        code=wiring.code("gallery"),
     shell:
         "python -m tangentbench.suite.steps gallery --scale {wildcards.scale} --log {log}"

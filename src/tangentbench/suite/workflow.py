@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tangentbench.config import SCALES, load_settings
 from tangentbench.datasets.prepare.recipes import load_recipes
+from tangentbench.datasets.prepare.sources import load_sources
 from tangentbench.errors import UnknownName
 from tangentbench.gram.plans import TEST, TRAIN, GramPlan
 from tangentbench.paths import Paths
 from tangentbench.suite.catalogue import Catalogue, load_catalogue
 from tangentbench.suite.costs import load_unit_costs, part_work, without
-from tangentbench.suite.fingerprint import fingerprint, fingerprint_of
+from tangentbench.suite.fingerprint import Fingerprints, words_in
 from tangentbench.suite.gram_costs import certificate_work, tile_work, tiled_work
 from tangentbench.suite.gram_plans import Grams, part_plans
 from tangentbench.suite.needs import Cluster, Needs
@@ -30,6 +31,7 @@ class Wiring:
     settings: Mapping[str, Any]
     recipes: Mapping[str, Any]
     paths: Paths
+    fingerprints: Fingerprints = field(default_factory=Fingerprints)
 
     @classmethod
     def load(cls, overrides: Mapping[str, Any]) -> Wiring:
@@ -185,23 +187,67 @@ class Wiring:
         return self.catalogue.artifact(artifact).threads
 
     def recipe(self, dataset: str) -> str:
+        """What a data set is made of: its recipe, and what of its source is read."""
         if dataset not in self.recipes:
             raise UnknownName("data set", dataset, self.recipes, "`tangentbench data` shows all")
-        return repr(self.recipes[dataset])
+        source = self._sources[self.recipes[dataset].source]
+        return repr((self.recipes[dataset], source.format, source.classes, source.contents, source.embedded))
 
-    def study_code(self, artifact: str) -> str:
-        return fingerprint_of(f"tangentbench.studies.{self.catalogue.artifact(artifact).study}.measure", artifact)
+    @cached_property
+    def _sources(self) -> dict[str, Any]:
+        return load_sources(self.paths)
+
+    def study_code(self, wildcards: Any) -> str:
+        """The code that measures an artifact at a scale; of tables of functions, the entries that its settings name."""
+        artifact, scale = wildcards.artifact, wildcards.scale
+        if (artifact, scale) not in self._study_codes:
+            datasets = bool(self.catalogue.artifact(artifact).datasets_at(scale))
+            code = self.fingerprints.measure(artifact, self.study_words(artifact, scale), datasets)
+            self._study_codes[artifact, scale] = code
+        return self._study_codes[artifact, scale]
+
+    @cached_property
+    def _study_codes(self) -> dict[tuple[str, str], str]:
+        return {}
+
+    def study_words(self, artifact: str, scale: str) -> frozenset[str]:
+        """The strings that can reach a study function: its settings', its data sets', and of the tables it uses."""
+        one = self.catalogue.artifact(artifact)
+        words = words_in([one.settings_at(scale), one.datasets_at(scale)])
+        for dataset in one.datasets_at(scale):
+            words |= words_in(self._sources[self.recipes[dataset].source].classes)
+        for used in one.uses_at(scale):
+            datasets = bool(self.catalogue.artifact(used).datasets_at(scale))
+            words |= self.fingerprints.measure_closure(used, self.study_words(used, scale), datasets).words
+        return frozenset(words)
 
     def figure_code(self, artifact: str) -> str:
-        return fingerprint_of(f"tangentbench.studies.{self.catalogue.artifact(artifact).study}.figures", artifact)
+        return self.fingerprints.figure(artifact)
+
+    def dataset_code(self, dataset: str) -> str:
+        """The reader and the transforms that a data set's recipe names."""
+        recipe = self.recipes[dataset]
+        words = words_in([recipe.transforms, recipe.parameters, self._sources[recipe.source].format])
+        return self.fingerprints.step("dataset", words)
+
+    def tile_code(self, wildcards: Any) -> str:
+        """The code that computes the entries of a planned matrix."""
+        return self._gram_code("gram_tile", wildcards)
+
+    def certificate_code(self, wildcards: Any) -> str:
+        return self._gram_code("gram_certificate", wildcards)
+
+    def _gram_code(self, rule: str, wildcards: Any) -> str:
+        plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
+        return self.fingerprints.step(rule, words_in(plan.plan.kernel))
+
+    def code(self, rule: str) -> str:
+        return self.fingerprints.step(rule)
 
     def entry(self, artifact: str) -> str:
         """What of the catalogue a picture shows; an edit of the caption redraws, it never measures again."""
         one = self.catalogue.artifact(artifact)
         return repr((one.title, one.paper_values))
-
-    def module_code(self, module: str) -> str:
-        return fingerprint(module)
 
     def mirror_option(self) -> str:
         mirror = self.settings.get("data_mirror")
