@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and locks that the system releases when their holder dies."""
+"""Files that appear whole or not at all, and file locks that the system releases when their holder dies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tangentbench.errors import CannotWrite, ResultUnreadable
 
 CHUNK = 1 << 20
 
-REMEDIES = {
+_REMEDIES = {
     errno.ENOSPC: "the disk is full: free some space and run again",
     errno.EDQUOT: "the quota is used up: free some space and run again",
     errno.EROFS: "the file system is read-only: choose another folder or remount it",
@@ -42,14 +42,14 @@ def written_whole(target: Path | str) -> Iterator[Path]:
     target = Path(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(target)
-        handle, temporary = locked_temporary(target)
+        _remove_leftovers(target)
+        handle, temporary = _locked_temporary(target)
     except OSError as error:
         raise cannot_write(target, error) from error
     try:
         yield temporary
         flush(temporary)
-        temporary.chmod(0o666 & ~current_umask())
+        temporary.chmod(0o666 & ~_current_umask())
         temporary.replace(target)
     except OSError as error:
         raise cannot_write(target, error) from error
@@ -58,16 +58,16 @@ def written_whole(target: Path | str) -> Iterator[Path]:
         os.close(handle)
 
 
-def locked_temporary(target: Path) -> tuple[int, Path]:
+def _locked_temporary(target: Path) -> tuple[int, Path]:
     """A new hidden file beside `target` and the handle that holds its lock."""
     while True:
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
-        if lock(handle) is not False and os.fstat(handle).st_nlink:
+        if _acquire(handle, wait=False) is not False and os.fstat(handle).st_nlink:
             return handle, Path(name)
         os.close(handle)  # another process took it for a leftover before it was locked
 
 
-def remove_leftovers(target: Path) -> None:
+def _remove_leftovers(target: Path) -> None:
     """Remove the temporary files of `target` whose writers are dead."""
     ours = re.compile(rf"\.{re.escape(target.stem)}\.[a-z0-9_]{{8}}{re.escape(target.suffix)}")
     for file in target.parent.iterdir():
@@ -76,21 +76,10 @@ def remove_leftovers(target: Path) -> None:
         with suppress(OSError):
             handle = os.open(file, os.O_RDWR)
             try:
-                if lock(handle):
+                if _acquire(handle, wait=False):
                     file.unlink()
             finally:
                 os.close(handle)
-
-
-def lock(handle: int) -> bool | None:
-    """True if the lock is ours now, False if another process holds it, None where the file system knows no locks."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
 
 
 def flush(path: Path) -> None:
@@ -101,7 +90,7 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
-def current_umask() -> int:
+def _current_umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return umask
@@ -109,7 +98,7 @@ def current_umask() -> int:
 
 def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
     """The error for a failed write: the system's reason and what to do about it."""
-    remedy = REMEDIES.get(error.errno or 0, "fix this and run again")
+    remedy = _REMEDIES.get(error.errno or 0, "fix this and run again")
     return CannotWrite(path, error.strerror or str(error), remedy)
 
 
@@ -119,11 +108,11 @@ def write_json(path: Path | str, value: Any) -> None:
 
 
 def read_json(path: Path | str) -> Any:
-    """The value in the file; one clear error where its text is no JSON."""
+    """The value in the file; one clear error where its text is not valid JSON."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ResultUnreadable(path, f"it is no JSON: {error}") from error
+        raise ResultUnreadable(path, f"it is not valid JSON: {error}") from error
 
 
 def sha256(path: Path | str) -> str:
@@ -134,26 +123,27 @@ def sha256(path: Path | str) -> str:
     return digest.hexdigest()
 
 
-LOCKS_UNKNOWN = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
+_WITHOUT_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
 """What a file system without locks answers; work may then be done twice, never wrongly."""
 
 
 @contextmanager
 def locked(path: Path, wait: bool) -> Iterator[bool]:
-    """Hold the lock `path`, a file that goes with it; yields False if another process holds it and we do not wait."""
+    """Hold an flock on the file `path`, which is removed on release.
+
+    Yields False if another process holds it and `wait` is false.
+    """
     while True:
-        stream = opened(path)
-        with stream:
+        with _lock_file(path) as stream:
             try:
-                fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
+                held = _acquire(stream.fileno(), wait)
+            except OSError as error:
+                raise cannot_write(path, error) from error
+            if held is False:
                 yield False
                 return
-            except OSError as error:
-                if error.errno not in LOCKS_UNKNOWN:
-                    raise cannot_write(path, error) from error
-            if not stands_at(path, stream):
-                continue  # whoever held it before us has removed the file: others would lock a new one
+            if not _is_at(path, stream):
+                continue  # the holder before us has removed this file: others would lock a new one
             try:
                 yield True
             finally:
@@ -161,7 +151,24 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
             return
 
 
-def opened(path: Path) -> IO[str]:
+def _acquire(handle: int, wait: bool) -> bool | None:
+    """Take the flock of an open file.
+
+    True if it is ours now, False if another process holds it, None if the file system has no locks.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _WITHOUT_LOCKS:
+            return None
+        raise
+    return True
+
+
+def _lock_file(path: Path) -> IO[str]:
+    """The file `path`, open for writing; it and its folder are made where they are missing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("w")
@@ -169,7 +176,7 @@ def opened(path: Path) -> IO[str]:
         raise cannot_write(path, error) from error
 
 
-def stands_at(path: Path, stream: IO[str]) -> bool:
+def _is_at(path: Path, stream: IO[str]) -> bool:
     """Whether the open file is still the one called `path`."""
     try:
         return os.path.samestat(os.fstat(stream.fileno()), path.stat())

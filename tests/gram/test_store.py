@@ -95,7 +95,7 @@ def test_reads_any_part_without_the_rest(finished):
     assert np.array_equal(finished.rows(7, 31), whole[7:31])
     assert np.array_equal(finished.entries(np.array([3, 49]), np.array([0, 20])), whole[np.ix_([3, 49], [0, 20])])
     seen = np.zeros((50, 50))
-    for rows, columns, values in finished.tiles():
+    for rows, columns, values in finished.blocks():
         assert np.array_equal(values, whole[rows, columns])
         seen[rows, columns] += 1
     assert (seen[np.tril_indices(50)] == 1).all()

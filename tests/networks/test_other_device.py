@@ -124,11 +124,9 @@ def family(loss: str = "cross_entropy") -> PenalisedNets:
 def families_elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Where steps were taken; fused updates exist for CPU and CUDA only, the same formulas serve without them."""
     devices = computed_at_once(monkeypatch, "backward", PenalisedNets)
-    plain = {"adam": torch.optim.Adam, "descent": torch.optim.SGD}
+    plain = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
     monkeypatch.setattr(
-        full_batch,
-        "OPTIMISERS",
-        {name: lambda given, step, make=make: make(given, lr=step, foreach=False) for name, make in plain.items()},
+        full_batch, "torch_optimiser", lambda name, given, rate: plain[name](given, lr=rate, foreach=False)
     )
     mend_split(monkeypatch)
     monkeypatch.setattr(stacked, "current", lazy_device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,8 @@ def plain_updates(monkeypatch: pytest.MonkeyPatch) -> None:
         return made
 
     monkeypatch.setattr(loop.TrainingSession, "descend", computed)
-    monkeypatch.setattr(optimisers, "UPDATES", {name: plain(make) for name, make in optimisers.UPDATES.items()})
+    slow = {name: dataclasses.replace(rule, build=plain(rule.build)) for name, rule in optimisers.OPTIMISERS.items()}
+    monkeypatch.setattr(optimisers, "OPTIMISERS", slow)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ class Matrix(ABC):
         rows, columns = self.row_edges, self.column_edges
         return slice(rows[key[0]], rows[key[0] + 1]), slice(columns[key[1]], columns[key[1] + 1])
 
-    def tiles(self) -> Iterator[tuple[slice, slice, Array]]:
+    def blocks(self) -> Iterator[tuple[slice, slice, Array]]:
         """Every piece that is kept with the rows and columns it covers."""
         for key in self.keys:
             yield *self.extent(key), self.piece(key)
@@ -108,7 +108,7 @@ class Matrix(ABC):
         """K v in float64 for v (n2,) or (n2, m), reading every kept piece once."""
         v = np.asarray(v, np.float64)
         product = np.zeros((self.shape[0], *v.shape[1:]))
-        for rows, columns, values in self.tiles():
+        for rows, columns, values in self.blocks():
             piece = np.asarray(values, np.float64)
             product[rows] += piece @ v[columns]
             if self.symmetric and rows.start != columns.start:

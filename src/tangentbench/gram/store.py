@@ -234,7 +234,7 @@ class Gram(Matrix):
             whole = np.lib.format.open_memmap(path, mode="w+", dtype=self.dtype, shape=self.shape)
         except OSError as error:
             raise cannot_write(path, error) from error
-        for rows, columns, values in self.tiles():
+        for rows, columns, values in self.blocks():
             whole[rows, columns] = values
             if self.symmetric:
                 whole[columns, rows] = values.T

@@ -25,9 +25,9 @@ from tangentbench.kernels.architecture import CntkSpec, InvalidKernelInput, Kind
 Backend = Literal["auto", "native", "triton", "torch", "neural-tangents"]
 BACKENDS = ("auto", "native", "triton", "torch", "neural-tangents")
 
-TILE_LIMIT = 256
-TILE_TABLE_BYTES = 128 << 20
-TILE_ENTRY_LAYERS = 4e9  # a few seconds of work, the step of the progress bar
+BLOCK_LIMIT = 256
+BLOCK_TABLE_BYTES = 128 << 20
+BLOCK_ENTRY_LAYERS = 4e9  # a few seconds of work, the step of the progress bar
 
 
 def cntk(
@@ -75,7 +75,7 @@ def cntk(
     count = thread_count(threads)
     out = np.empty((len(first), len(first if second is None else second)), precision)
     with np.errstate(over="ignore"):
-        for rows, columns, values in tiles(first, second, architecture, chosen, count, progress):
+        for rows, columns, values in _blocks(first, second, architecture, chosen, count, progress):
             out[rows, columns] = values
             if second is None and rows != columns:
                 out[columns, rows] = values.T
@@ -115,7 +115,7 @@ def checked_images(images: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray:
     if bad.any():
         raise InvalidKernelInput(
             f"{name} has {int(bad.sum())} images with pixels that are NaN or infinite in {dtype.name}, "
-            f"the first is number {int(bad.argmax())}: mend or leave them out"
+            f"the first is number {int(bad.argmax())}: fix them or leave them out"
         )
     return array
 
@@ -156,7 +156,7 @@ def thread_count(threads: int | None) -> int:
     return int(threads)
 
 
-def tiles(
+def _blocks(
     first: np.ndarray,
     second: np.ndarray | None,
     architecture: CntkSpec,
@@ -164,10 +164,10 @@ def tiles(
     threads: int,
     progress: bool,
 ) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """Rectangles of the matrix, so that memory does not grow with the number of images and the bar moves."""
+    """Blocks of the matrix, one by one: memory does not grow with the number of images, and the bar moves."""
     symmetric = second is None
     other = first if second is None else second
-    rows, columns = tile_shape(first, architecture, symmetric)
+    rows, columns = _block_shape(first, architecture, symmetric)
     pieces = [
         (slice(i, min(i + rows, len(first))), slice(j, min(j + columns, len(other))))
         for i in range(0, len(first), rows)
@@ -178,16 +178,16 @@ def tiles(
     with tqdm(total=total, unit="entry", unit_scale=True, desc="CNTK", disable=hidden) as bar:
         for row, column in pieces:
             diagonal = symmetric and row == column
-            yield row, column, tile(first[row], None if diagonal else other[column], architecture, backend, threads)
+            yield row, column, _block(first[row], None if diagonal else other[column], architecture, backend, threads)
             bar.update((row.stop - row.start) * (column.stop - column.start))
 
 
-def tile_shape(images: np.ndarray, architecture: CntkSpec, symmetric: bool) -> tuple[int, int]:
+def _block_shape(images: np.ndarray, architecture: CntkSpec, symmetric: bool) -> tuple[int, int]:
     area = images.shape[2] * images.shape[3]
     tables = 4 * area * architecture.convolutions * images.itemsize
-    side = min(TILE_LIMIT, max(16, TILE_TABLE_BYTES // tables // 16 * 16))
+    side = min(BLOCK_LIMIT, max(16, BLOCK_TABLE_BYTES // tables // 16 * 16))
     entry = architecture.convolutions * (area * area if architecture.pooling == "gap" else area)
-    work = max(1, int(TILE_ENTRY_LAYERS // entry))
+    work = max(1, int(BLOCK_ENTRY_LAYERS // entry))
     if symmetric:
         square = min(side, max(16, int(work**0.5) // 16 * 16))
         return square, square
@@ -195,7 +195,7 @@ def tile_shape(images: np.ndarray, architecture: CntkSpec, symmetric: bool) -> t
     return min(side, max(1, work // columns)), columns
 
 
-def tile(
+def _block(
     first: np.ndarray, second: np.ndarray | None, architecture: CntkSpec, backend: str, threads: int
 ) -> np.ndarray:
     if backend == "neural-tangents":

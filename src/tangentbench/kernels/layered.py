@@ -13,7 +13,7 @@ from tangentbench.errors import UnknownName
 from tangentbench.kernels import native_layered
 from tangentbench.kernels.architecture import InvalidKernelInput, Kind
 from tangentbench.kernels.cntk import (
-    TILE_ENTRY_LAYERS,
+    BLOCK_ENTRY_LAYERS,
     checked_images,
     chosen_backend,
     computing_type,
@@ -25,8 +25,8 @@ from tangentbench.kernels.layers import Dense, Flatten, GlobalAveragePool, Layer
 Backend = Literal["auto", "native", "torch", "neural-tangents"]
 BACKENDS = ("auto", "native", "torch", "neural-tangents")
 
-LARGEST_TILE = 64
-SMALLEST_TILE = 16
+LARGEST_BLOCK = 64
+SMALLEST_BLOCK = 16
 
 
 def layered_kernel(
@@ -68,7 +68,7 @@ def layered_kernel(
 
         return oracle_layers.rectangle(first, first if second is None else second, layers, kind).astype(precision)
     out = np.empty((len(first), len(first if second is None else second)), precision)
-    for rows, columns, values in tiles(first, second, layers, kind, chosen, thread_count(threads), progress):
+    for rows, columns, values in _blocks(first, second, layers, kind, chosen, thread_count(threads), progress):
         out[rows, columns] = values
         if second is None:
             out[columns, rows] = values
@@ -99,7 +99,7 @@ def parts(layers: Network) -> tuple[Network, Layer, Network]:
     return layers[:at], layers[at], layers[at + 1 :]
 
 
-def tiles(
+def _blocks(
     first: np.ndarray,
     second: np.ndarray | None,
     layers: Network,
@@ -110,10 +110,10 @@ def tiles(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Rows, columns and values of pieces of the matrix (of its upper half where second is None)."""
     other = first if second is None else second
-    side = tile_side(first)
+    side = _block_side(first)
     pieces = [(i, j) for i in range(0, len(first), side) for j in range(i if second is None else 0, len(other), side)]
     hidden = not progress or len(pieces) == 1 or not sys.stderr.isatty()
-    for i, j in tqdm(pieces, unit="tile", desc="kernel", disable=hidden):
+    for i, j in tqdm(pieces, unit="block", desc="kernel", disable=hidden):
         diagonal = second is None and i == j
         left, right = first[i : i + side], None if diagonal else other[j : j + side]
         if right is None:
@@ -124,10 +124,10 @@ def tiles(
         yield rows + i, columns + j, kernel_of_pairs(left, right, chosen, layers, kind, backend, threads)
 
 
-def tile_side(images: np.ndarray) -> int:
+def _block_side(images: np.ndarray) -> int:
     positions = (images.shape[2] * images.shape[3]) ** 2
-    wanted = int((TILE_ENTRY_LAYERS / positions) ** 0.5) // SMALLEST_TILE * SMALLEST_TILE
-    return min(LARGEST_TILE, max(SMALLEST_TILE, wanted))
+    wanted = int((BLOCK_ENTRY_LAYERS / positions) ** 0.5) // SMALLEST_BLOCK * SMALLEST_BLOCK
+    return min(LARGEST_BLOCK, max(SMALLEST_BLOCK, wanted))
 
 
 def kernel_of_pairs(

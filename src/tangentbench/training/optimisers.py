@@ -1,4 +1,4 @@
-"""Optimisers for stacked runs, each run with its own learning rate, and schedules of the learning rate."""
+"""The table of optimisers, their use on stacked runs with a learning rate each, and learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -29,13 +29,19 @@ class Optimiser:
     epsilon: float = KERAS_EPSILON
 
     def __post_init__(self) -> None:
-        if self.name not in UPDATES:
-            raise UnknownName("optimiser", self.name, UPDATES)
+        if self.name not in OPTIMISERS:
+            raise UnknownName("optimiser", self.name, OPTIMISERS)
+
+    @property
+    def native(self) -> NativeUpdate | None:
+        """The same update in the compiled core; None where it has none."""
+        rule = OPTIMISERS[self.name]
+        return rule.native_with_momentum if self.momentum and rule.native_with_momentum else rule.native
 
 
 @dataclass(frozen=True)
 class StepDecay:
-    """The step times `factor` after every `every` epochs; a constant step where `every` is 0."""
+    """The learning rate times `factor` after every `every` epochs; constant where `every` is 0."""
 
     every: int = 0
     factor: float = 0.1
@@ -47,7 +53,7 @@ class StepDecay:
 
 @dataclass(frozen=True)
 class StepDrops:
-    """The step times `factor` after each of the epochs `after`."""
+    """The learning rate times `factor` after each of the epochs `after`."""
 
     after: tuple[int, ...]
     factor: float = 0.1
@@ -57,15 +63,15 @@ class StepDrops:
         return self.factor ** sum(epoch > end for end in self.after)
 
 
-def sgd(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
+def _sgd(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
     return torch.optim.SGD(rows, lr=0.0, momentum=optimiser.momentum, weight_decay=optimiser.weight_decay, fused=True)
 
 
-def adam(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
+def _adam(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
     return torch.optim.Adam(rows, lr=0.0, betas=ADAM_BETAS, weight_decay=optimiser.weight_decay, fused=True)
 
 
-def rmsprop(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
+def _rmsprop(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Optimizer:
     return torch.optim.RMSprop(
         rows,
         lr=0.0,
@@ -76,14 +82,38 @@ def rmsprop(rows: list[dict[str, Any]], optimiser: Optimiser) -> torch.optim.Opt
     )
 
 
-UPDATES: dict[str, Callable[[list[dict[str, Any]], Optimiser], torch.optim.Optimizer]] = {
-    "sgd": sgd,
-    "adam": adam,
-    "rmsprop": rmsprop,
+@dataclass(frozen=True)
+class NativeUpdate:
+    """An update of the compiled core: its name and number in `enum Rule` (src/native/training)."""
+
+    name: str
+    number: int
+    moments: tuple[str, ...] = ()
+    """What torch calls the moments that the core updates in place, first and second."""
+
+
+@dataclass(frozen=True)
+class UpdateRule:
+    """How an optimiser is built in torch, and which update of the compiled core computes the same."""
+
+    build: Callable[[list[dict[str, Any]], Optimiser], torch.optim.Optimizer]
+    native: NativeUpdate | None = None
+    native_with_momentum: NativeUpdate | None = None
+    """Instead of `native` where there is momentum."""
+
+
+OPTIMISERS: dict[str, UpdateRule] = {
+    "sgd": UpdateRule(
+        _sgd, NativeUpdate("plain_descent", 0), NativeUpdate("momentum_descent", 1, ("momentum_buffer",))
+    ),
+    "adam": UpdateRule(_adam, NativeUpdate("adam", 2, ("exp_avg", "exp_avg_sq"))),
+    "rmsprop": UpdateRule(_rmsprop),
 }
 
-MOMENTS = {"sgd": ("momentum_buffer",), "adam": ("exp_avg", "exp_avg_sq")}
-"""What torch calls the moments of those updates that compiled steps can take."""
+
+def torch_optimiser(name: str, parameters: list[Tensor], learning_rate: float) -> torch.optim.Optimizer:
+    """The optimiser `name` of the table over plain tensors, with torch's own constants."""
+    return OPTIMISERS[name].build([{"params": parameters, "lr": learning_rate}], Optimiser(name))
 
 
 class StackedOptimiser:
@@ -97,14 +127,14 @@ class StackedOptimiser:
 
     def _attach(self, stack: Stack) -> None:
         self.stack = stack
-        self.pieces: list[Piece] = []
+        self.pieces: list[_Piece] = []
         groups = []
-        for slots in stretches(self.learning_rates):
-            pieces = [Piece(name, slots, leaf_slice(tensor, slots)) for name, tensor in stack.tensors.items()]
+        for slots in _equal_neighbours(self.learning_rates):
+            pieces = [_Piece(name, slots, _leaf_slice(tensor, slots)) for name, tensor in stack.tensors.items()]
             groups.append({"params": [piece.tensor for piece in pieces]})
             self.pieces += pieces
-        self.group_sizes = [self.learning_rates[slots.start] for slots in stretches(self.learning_rates)]
-        self.updates = UPDATES[self.optimiser.name](groups, self.optimiser)
+        self.group_sizes = [self.learning_rates[slots.start] for slots in _equal_neighbours(self.learning_rates)]
+        self.updates = OPTIMISERS[self.optimiser.name].build(groups, self.optimiser)
 
     def step(self, factor: float = 1.0) -> None:
         """Update every run by its gradient, with its learning rate times `factor`."""
@@ -122,8 +152,7 @@ class StackedOptimiser:
         One that has taken no step yet is zero; `advance` must say afterwards how many steps were taken.
         """
         found: list[dict[str, list[Tensor]]] = []
-        names = MOMENTS.get(self.optimiser.name, ()) if self.optimiser.name != "sgd" or self.optimiser.momentum else ()
-        for moment in names:
+        for moment in self.optimiser.native.moments if self.optimiser.native else ():
             by_name: dict[str, list[Tensor]] = {}
             for piece in self.pieces:
                 state = self.updates.state[piece.tensor]
@@ -173,7 +202,7 @@ class StackedOptimiser:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class _Piece:
     """The runs `slots` of the tensor `name`."""
 
     name: str
@@ -181,13 +210,13 @@ class Piece:
     tensor: Tensor
 
 
-def stretches(learning_rates: Sequence[float]) -> list[slice]:
+def _equal_neighbours(learning_rates: Sequence[float]) -> list[slice]:
     """The neighbouring places that share a learning rate."""
     ends = [place for place in range(1, len(learning_rates)) if learning_rates[place] != learning_rates[place - 1]]
     return [slice(start, end) for start, end in itertools.pairwise([0, *ends, len(learning_rates)])]
 
 
-def leaf_slice(tensor: Tensor, slots: slice) -> Tensor:
+def _leaf_slice(tensor: Tensor, slots: slice) -> Tensor:
     """A leaf that shares memory, and gradient, with these runs of `tensor`."""
     assert tensor.grad is not None
     piece = tensor.detach()[slots].requires_grad_()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from tqdm import tqdm
 from tangentbench.errors import Diverged, UnknownName
 from tangentbench.networks.stack import on_device
 from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.optimisers import torch_optimiser
 
 CHECK_EVERY = 200
 """Steps between looks at the clock and at whether the losses are still numbers."""
@@ -45,14 +46,12 @@ class Stage:
     steps: int
 
     def __post_init__(self) -> None:
-        if self.optimiser not in OPTIMISERS:
-            raise UnknownName("full-batch optimiser", self.optimiser, OPTIMISERS)
+        if self.optimiser not in FULL_BATCH_OPTIMISERS:
+            raise UnknownName("full-batch optimiser", self.optimiser, FULL_BATCH_OPTIMISERS)
 
 
-OPTIMISERS: dict[str, Callable[[list[Tensor], float], torch.optim.Optimizer]] = {
-    "adam": lambda parameters, step: torch.optim.Adam(parameters, lr=step, fused=True),
-    "descent": lambda parameters, step: torch.optim.SGD(parameters, lr=step, fused=True),
-}
+FULL_BATCH_OPTIMISERS = {"adam": "adam", "descent": "sgd"}
+"""What a stage calls an optimiser of training/optimisers.py: without minibatches descent is not stochastic."""
 
 
 def train_in_stages(
@@ -67,11 +66,11 @@ def train_in_stages(
         session = StagedSession(nets, stages, label, records)
         if checkpoint is not None:
             session.resume(checkpoint)
-        finish(session, checkpoint)
+        _finish(session, checkpoint)
     return pd.DataFrame(session.history)
 
 
-def finish(session: StagedSession, checkpoint: Checkpoint | None) -> None:
+def _finish(session: StagedSession, checkpoint: Checkpoint | None) -> None:
     """All steps that are left, and the losses after them."""
     saved = time.monotonic()
     with tqdm(total=session.total, initial=session.step, desc=session.label, unit="step", disable=None) as bar:
@@ -108,7 +107,7 @@ class StagedSession:
 
     def new_optimiser(self) -> torch.optim.Optimizer:
         stage = self.stages[self.stage]
-        return OPTIMISERS[stage.optimiser](self.nets.parameters, stage.step)
+        return torch_optimiser(FULL_BATCH_OPTIMISERS[stage.optimiser], self.nets.parameters, stage.step)
 
     def advance(self) -> None:
         if self.step == sum(stage.steps for stage in self.stages[: self.stage + 1]):

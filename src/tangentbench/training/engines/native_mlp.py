@@ -33,11 +33,10 @@ BLOCK_STEPS = 256
 SPARSE_BELOW = 0.5
 """The share of nonzero inputs below which skipping zeros is faster than a dense product."""
 LOSSES = {"cross_entropy": 0, "squared": 1}
-PLAIN, MOMENTUM, ADAM = range(3)
 
 
-class Plan(ctypes.Structure):
-    """The struct of the same name in src/native/training/plan.hpp."""
+class _Program(ctypes.Structure):
+    """What a block of steps is told: `Plan` in src/native/training/plan.hpp."""
 
     _fields_ = [
         *[
@@ -62,14 +61,14 @@ class Plan(ctypes.Structure):
     ]
 
 
-class Tensors(ctypes.Structure):
+class _Tensors(ctypes.Structure):
     """The struct of the same name in src/native/training/plan.hpp."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("inputs", "targets", "parameters", "first", "second")]
 
 
 @functools.cache
-def load() -> ctypes.CDLL | None:
+def _load() -> ctypes.CDLL | None:
     """The library; None where it was not built."""
     try:
         library = ctypes.CDLL(os.fspath(LIBRARY))
@@ -79,7 +78,7 @@ def load() -> ctypes.CDLL | None:
     library.tangentbench_training_set.restype = ctypes.c_char_p
     for precision in ("float32", "float64"):
         function = getattr(library, f"tangentbench_train_{precision}")
-        function.argtypes = [ctypes.POINTER(Plan), ctypes.c_char_p, ctypes.POINTER(Tensors)]
+        function.argtypes = [ctypes.POINTER(_Program), ctypes.c_char_p, ctypes.POINTER(_Tensors)]
         function.restype = ctypes.c_int
     return library
 
@@ -87,7 +86,7 @@ def load() -> ctypes.CDLL | None:
 def instruction_sets() -> list[str]:
     """What this machine can run, best first; empty where the library was not built."""
     names: list[str] = []
-    library = load()
+    library = _load()
     while library is not None and (name := library.tangentbench_training_set(len(names))):
         names.append(name.decode())
     return names
@@ -100,16 +99,10 @@ def chosen_instruction_set() -> str | None:
     return name if name in known else None
 
 
-def gates_number(gating: Gating) -> int | None:
+def _gates_number(gating: Gating) -> int | None:
     """The gating as the library counts them (`Gates` in plan.hpp); None for one that it does not have."""
     known = {("none", False): 0, ("frozen", False): 1, ("frozen", True): 2, ("trained", True): 3}
     return known.get((gating.features, gating.soft))
-
-
-def rule_number(optimiser: StackedOptimiser) -> int | None:
-    if optimiser.optimiser.name == "sgd":
-        return MOMENTUM if optimiser.optimiser.momentum else PLAIN
-    return ADAM if optimiser.optimiser.name == "adam" else None
 
 
 def knows(nets: object, optimiser: StackedOptimiser, loss: str, examples: Examples) -> bool:
@@ -120,16 +113,16 @@ def knows(nets: object, optimiser: StackedOptimiser, loss: str, examples: Exampl
     dtype = nets.parameters.dtype
     return (
         dense
-        and gates_number(nets.gating) is not None
-        and rule_number(optimiser) is not None
+        and _gates_number(nets.gating) is not None
+        and optimiser.optimiser.native is not None
         and dtype in (torch.float32, torch.float64)
         and examples.inputs.dtype == dtype
         and examples.inputs.device.type == "cpu"
-        and fits(nets, loss, examples)
+        and _fits(nets, loss, examples)
     )
 
 
-def fits(nets: GatedNets, loss: str, examples: Examples) -> bool:
+def _fits(nets: GatedNets, loss: str, examples: Examples) -> bool:
     """Whether the examples have the networks' shape; where not, torch's own words say what is wrong."""
     outputs, labels = nets.architecture.outputs, examples.labels
     if examples.inputs[0].numel() != np.prod(nets.architecture.input_shape):
@@ -141,7 +134,7 @@ def fits(nets: GatedNets, loss: str, examples: Examples) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class _Rows:
     """The examples' inputs: every number, or with `columns` the nonzero ones alone."""
 
     numbers: np.ndarray
@@ -151,17 +144,17 @@ class Rows:
     largest: int = 0
 
     @staticmethod
-    def of(inputs: Tensor) -> Rows:
+    def of(inputs: Tensor) -> _Rows:
         dense = inputs.flatten(1).contiguous().numpy()
         if np.count_nonzero(dense) > SPARSE_BELOW * dense.size:
-            return Rows(dense)
+            return _Rows(dense)
         sparse = scipy.sparse.csr_array(dense)
         starts = sparse.indptr.astype(np.int64)
         occupied = np.zeros(dense.shape[1], dtype=np.uint8)
         occupied[sparse.indices] = 1
         # at least one, because none means dense
         largest = max(1, int(np.diff(starts).max(initial=0)))
-        return Rows(sparse.data, starts, sparse.indices.astype(np.int32), occupied, largest)
+        return _Rows(sparse.data, starts, sparse.indices.astype(np.int32), occupied, largest)
 
 
 class CompiledSteps:
@@ -171,7 +164,7 @@ class CompiledSteps:
         self, nets: GatedNets, optimiser: StackedOptimiser, loss: str, examples: Examples, batch_size: int
     ) -> None:
         self.nets, self.optimiser, self.loss, self.batch_size = nets, optimiser, loss, batch_size
-        self.rows = Rows.of(examples.inputs)
+        self.rows = _Rows.of(examples.inputs)
         self.labels = examples.labels.contiguous().numpy()
         architecture = nets.value_architecture
         units = [layer.units for layer in architecture.hidden if isinstance(layer, Dense)]
@@ -187,9 +180,9 @@ class CompiledSteps:
         step_sizes = np.array(self.optimiser.learning_rates)
         classes = self.labels.astype(np.int64, copy=False) if self.loss == "cross_entropy" else None
         gating, constants = self.nets.gating, self.optimiser.optimiser
-        gates, rule = gates_number(gating), rule_number(self.optimiser)
-        assert gates is not None and rule is not None
-        plan = Plan(
+        gates, update = _gates_number(gating), constants.native
+        assert gates is not None and update is not None
+        program = _Program(
             runs=runs,
             threads=torch.get_num_threads(),
             layers=len(self.widths) - 1,
@@ -197,7 +190,7 @@ class CompiledSteps:
             biases=self.nets.architecture.biases,
             gates=gates,
             loss=LOSSES[self.loss],
-            rule=rule,
+            rule=update.number,
             batch=min(self.batch_size, count),
             steps=steps,
             targets=0 if classes is not None else int(self.widths[-1]),
@@ -212,37 +205,39 @@ class CompiledSteps:
             beta_2=ADAM_BETAS[1],
             epsilon=constants.epsilon,
             factor=factor,
-            widths=address(self.widths),
-            step_sizes=address(step_sizes),
-            order=address(order_of_runs),
-            labels=address(classes),
-            row_starts=address(self.rows.starts),
-            columns=address(self.rows.columns),
-            occupied=address(self.rows.occupied),
-            losses=address(losses),
-            right=address(right),
+            widths=_address(self.widths),
+            step_sizes=_address(step_sizes),
+            order=_address(order_of_runs),
+            labels=_address(classes),
+            row_starts=_address(self.rows.starts),
+            columns=_address(self.rows.columns),
+            occupied=_address(self.rows.occupied),
+            losses=_address(losses),
+            right=_address(right),
         )
-        parameters = self.addresses({name: list(tensor) for name, tensor in self.nets.tensors.items()})
-        first, second = (self.addresses(of) if of else None for of in (*self.optimiser.moments(), None, None)[:2])
-        tensors = Tensors(
-            inputs=address(self.rows.numbers),
-            targets=None if classes is not None else address(self.labels),
-            parameters=address(parameters),
-            first=address(first),
-            second=address(second),
+        parameters = self._addresses({name: list(tensor) for name, tensor in self.nets.tensors.items()})
+        first, second = (self._addresses(of) if of else None for of in (*self.optimiser.moments(), None, None)[:2])
+        tensors = _Tensors(
+            inputs=_address(self.rows.numbers),
+            targets=None if classes is not None else _address(self.labels),
+            parameters=_address(parameters),
+            first=_address(first),
+            second=_address(second),
         )
-        library, name = load(), chosen_instruction_set()
+        library, name = _load(), chosen_instruction_set()
         assert library is not None and name is not None
         precision = "float32" if self.nets.parameters.dtype == torch.float32 else "float64"
         status = getattr(library, f"tangentbench_train_{precision}")(
-            ctypes.byref(plan), name.encode(), ctypes.byref(tensors)
+            ctypes.byref(program), name.encode(), ctypes.byref(tensors)
         )
         if status:
-            raise TangentbenchError(f"not enough memory to train {plan.threads} networks at a time: use fewer threads")
+            raise TangentbenchError(
+                f"not enough memory to train {program.threads} networks at a time: use fewer threads"
+            )
         self.optimiser.advance(steps)
         return torch.from_numpy(losses), torch.from_numpy(right)
 
-    def addresses(self, tensors: Mapping[str, Sequence[Tensor]]) -> np.ndarray:
+    def _addresses(self, tensors: Mapping[str, Sequence[Tensor]]) -> np.ndarray:
         """Where each run's tensors lie, (R, T) in the order of `Tensors` in plan.hpp; 0 for what is not given."""
         layers = len(self.widths) - 1
         kinds = ("weight", "bias") if self.nets.architecture.biases else ("weight",)
@@ -254,5 +249,5 @@ class CompiledSteps:
         return np.array([column or [0] * self.nets.runs for column in columns], dtype=np.int64).T.copy()
 
 
-def address(array: np.ndarray | None) -> int | None:
+def _address(array: np.ndarray | None) -> int | None:
     return None if array is None else array.ctypes.data
