@@ -42,10 +42,11 @@ pull: setup ## fetch shared results from the DVC remote; then there is nothing l
 test: setup ## run every test (TESTS=tests/theory for some)
 	python -m pytest $(TESTS)
 
-lint: setup ## ruff, mypy, snakefmt, snakemake --lint, hadolint
+lint: setup ## ruff, mypy, import-linter, snakefmt, snakemake --lint, hadolint
 	ruff check .
 	ruff format --check .
 	mypy
+	lint-imports --no-cache
 	snakefmt --check Snakefile workflow
 	snakemake --lint
 	hadolint Dockerfile

@@ -6,7 +6,7 @@ import platform
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -15,8 +15,8 @@ from tangentbench.atomic import read_json, write_json
 from tangentbench.errors import TangentbenchError
 from tangentbench.gram.lanczos import Ritz, extremes, ritz
 from tangentbench.gram.limits import memory_allowed, require_memory
+from tangentbench.gram.matrix import Float64
 from tangentbench.gram.store import Gram, Kernel
-from tangentbench.solvers.cholesky import Cholesky
 
 DENSE_LIMIT = 5000
 """Rows up to which all eigenvalues are computed."""
@@ -25,6 +25,13 @@ MOST_STEPS = 300
 FEWEST_STEPS = 20
 SAMPLED_ENTRIES = 64
 PACKAGES = ("tangentbench", "numpy", "scipy", "torch", "jax", "neural-tangents")
+
+
+class Factor(Protocol):
+    """A factor of a matrix, for instance `tangentbench.solvers.cholesky.Cholesky`."""
+
+    def solve(self, b: Float64, /) -> Float64:
+        """x with K x = b."""
 
 
 def certificate_path(folder: Path) -> Path:
@@ -36,7 +43,7 @@ def certify(
     kernel: Kernel | None = None,
     second: Kernel | None = None,
     *,
-    factor: Cholesky | None = None,
+    factor: Factor | None = None,
     entries: int = SAMPLED_ENTRIES,
     seed: int = 0,
     memory_limit: float | None = None,
@@ -81,7 +88,7 @@ def read_certificate(gram: Gram) -> dict[str, Any] | None:
 
 
 def spectrum(
-    gram: Gram, factor: Cholesky | None, seed: int, memory_limit: float | None, progress: bool
+    gram: Gram, factor: Factor | None, seed: int, memory_limit: float | None, progress: bool
 ) -> dict[str, Any]:
     """Both extreme eigenvalues with the method and, where they are approximate, the residual |K v - value v|."""
     count = gram.shape[0]
@@ -103,7 +110,7 @@ def spectrum(
 
 
 def lanczos_ends(
-    gram: Gram, factor: Cholesky | None, seed: int, memory_limit: float | None, progress: bool
+    gram: Gram, factor: Factor | None, seed: int, memory_limit: float | None, progress: bool
 ) -> tuple[Ritz, Ritz, str]:
     count = gram.shape[0]
     vector_bytes = 8 * count

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from tangentbench.networks.initialisation import stream
+from tangentbench.networks.losses import LOSSES
 from tangentbench.networks.stack import move
-from tangentbench.training.losses import LOSSES
 
 
 @dataclass(frozen=True)

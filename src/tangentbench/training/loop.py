@@ -20,11 +20,11 @@ from tqdm import tqdm
 
 from tangentbench.device import CPU
 from tangentbench.errors import Diverged, TangentbenchError, UnknownName
+from tangentbench.networks.losses import LOSSES, hits
 from tangentbench.networks.stack import Stack, move, on_device
 from tangentbench.training.batches import Augment, Batches, Examples, shuffled
 from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.engines.native_mlp import BLOCK_STEPS, CompiledSteps, knows
-from tangentbench.training.losses import LOSSES, hits
 from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay, StepDrops
 
 NEVER = 1.01

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tangentbench.networks.losses import cross_entropy
 from tangentbench.networks.small_mlp import ShallowNets, Span
 from tangentbench.networks.stack import on_device
-from tangentbench.training.losses import cross_entropy
 
 
 @dataclass(frozen=True)

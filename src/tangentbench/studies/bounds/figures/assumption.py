@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import PAPER, figure_grid, legend_outside, log_axis, sequential_colours
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 
 @figure("bounds_fig6_7")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from matplotlib.colors import TwoSlopeNorm
@@ -9,7 +11,9 @@ from matplotlib.figure import Figure
 
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLACK, figure_grid, log_axis, note
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4)
 MNIST = {7: 49, 14: 188, 28: 712}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,9 @@ from matplotlib.lines import Line2D
 
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLACK, PAPER, figure_grid, legend_outside, note, sequential_colours
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 RANDOM_GUESS = 0.5
 TOP = 1.25

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,7 +22,9 @@ from tangentbench.studies.style import (
     log_axis,
     sequential_colours,
 )
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 NAMES = {"kappa_1": r"$\kappa = 1$", "kappa_2": r"$\kappa = 2$", "linear": "linear network"}
 BROWN = "#8C564B"

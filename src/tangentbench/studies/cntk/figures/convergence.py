@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,9 @@ from matplotlib.lines import Line2D
 
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLUE, GREEN, PAPER, VERMILION, figure_grid, legend_outside, log_axis, value_ticks
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 NETWORKS = {
     "fc": ("fully connected", BLUE, "o"),

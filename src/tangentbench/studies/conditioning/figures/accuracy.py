@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,7 +12,9 @@ from matplotlib.lines import Line2D
 from tangentbench.studies.npk.figures.runs import mean_and_range, of
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, figure_grid, legend_outside
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 NORMALISATIONS = {
     "batch_norm": ("batch normalisation", BLUE),

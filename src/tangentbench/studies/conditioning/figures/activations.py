@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,8 +22,10 @@ from tangentbench.studies.style import (
     note,
     paper_line,
 )
-from tangentbench.suite.catalogue import Artifact
 from tangentbench.theory.quadrature import gaussian_density
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 AGREEMENT = 1e-6
 """To which closed form and quadrature are asked to agree."""

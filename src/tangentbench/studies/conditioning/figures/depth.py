@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -25,7 +25,9 @@ from tangentbench.studies.style import (
     note,
     sequential_colours,
 )
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 COLOURS = {
     "normalised_norm_relu": BLUE,

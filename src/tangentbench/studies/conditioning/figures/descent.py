@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,7 +12,9 @@ from matplotlib.lines import Line2D
 from tangentbench.studies.conditioning.figures.depth import colour_of, short
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import MARKERS, PAPER, figure_grid, legend_outside, log_axis, value_ticks
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 MODES = (("top layer", "Only the top layer learns"), ("all layers", "All layers learn"))
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLUE, PAPER, VERMILION, figure_grid, note
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 
 @figure("conditioning_fig6")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,7 +12,9 @@ from matplotlib.lines import Line2D
 from tangentbench.studies.npk.figures.runs import of
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import PAPER, category_colours, figure_grid, legend_outside
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 COLUMNS = {
     "frnpf_ii": "FRNPF\n(II)",

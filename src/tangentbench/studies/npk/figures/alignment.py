@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.figure import Figure
 
 from tangentbench.studies.npk.figures.runs import mean_and_range, of
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLUE, GREEN, VERMILION, figure_grid
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 PANELS = (
     ("nu", r"$\nu_t = y^\top H_t^{-1} y$, trace of $H_t$ one", BLUE),

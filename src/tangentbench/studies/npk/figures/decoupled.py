@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.figure import Figure
 
 from tangentbench.studies.npk.figures.runs import mean_and_range, of
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLUE, PAPER, VERMILION, figure_grid, legend_outside, log_axis
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 KERNELS = {"K^V": ("$K^V$, of the values", BLUE), "K^F": ("$K^F$, of the features", VERMILION)}
 

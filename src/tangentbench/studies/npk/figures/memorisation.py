@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,7 +11,9 @@ from matplotlib.lines import Line2D
 
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import PAPER, figure_grid, legend_outside, log_axis, sequential_colours
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 PANEL_WIDTH = 3.5
 BAND = (0.1, 0.9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,9 @@ from matplotlib.patches import Circle, Rectangle
 
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLUE, DPI, GREEN, ORANGE, VERMILION, panel_letters
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 INK, QUIET = "#30343A", "#CBD0D6"
 PATH_COLOURS = (BLUE, GREEN, ORANGE)

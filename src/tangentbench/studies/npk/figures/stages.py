@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.figure import Figure
 
 from tangentbench.studies.npk.figures.runs import mean_and_range, of
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLUE, GREEN, ORANGE, PURPLE, figure_grid, legend_outside, paper_line
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 LINES = {"ReLU": ("ReLU network the gates come from", GREEN), "FRNPF": ("FRNPF, random gates", ORANGE)}
 CNTK = "npk_fig3a_ends_above_cntk"

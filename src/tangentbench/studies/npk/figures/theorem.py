@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,7 +12,9 @@ from matplotlib.figure import Figure
 from tangentbench.studies.npk.figures.runs import mean_and_range, of
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import PAPER, figure_grid, legend_outside, log_axis, sequential_colours, value_ticks
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 PANELS = (
     ("width", "relative error", "width $w$", r"$\|K_0 - d\sigma^{2(d-1)}H\|_F$, relative", -0.5),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,7 +12,9 @@ from matplotlib.lines import Line2D
 
 from tangentbench.studies.registry import figure
 from tangentbench.studies.style import BLUE, GREEN, MARKERS, ORANGE, PAPER, PURPLE, figure_grid, legend_outside, note
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 REPELLING = "#D62728"
 """Red, as the paper has it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,7 +21,9 @@ from tangentbench.studies.style import (
     paper_line,
     value_ticks,
 )
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 TITLES = {"mnist": "digits, cross-entropy", "teacher": "teacher, squared error"}
 COLOURS = (BLUE, VERMILION)

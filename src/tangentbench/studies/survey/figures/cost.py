@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,7 +22,9 @@ from tangentbench.studies.style import (
     log_axis,
     note,
 )
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 SERIES = {
     ("ntk", "neural_tangents"): ("NTK, neural-tangents", BLUE, "o"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,7 +13,9 @@ from tangentbench.studies.registry import figure
 from tangentbench.studies.style import MARKERS, PAPER, category_colours, figure_grid, legend_outside
 from tangentbench.studies.tensor_programs.figures.laws import label_of
 from tangentbench.studies.tensor_programs.figures.panels import clear_of_noise, width_axes
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 NETWORKS = {"N": 1.0, "N/2": 0.5, "N/4": 0.25}
 """How strongly the curve from all networks, half and a quarter of them is drawn."""

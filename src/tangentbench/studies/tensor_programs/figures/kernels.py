@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -11,7 +13,9 @@ from tangentbench.studies.registry import figure
 from tangentbench.studies.style import MARKERS, PAPER, category_colours, figure_grid, legend_outside
 from tangentbench.studies.tensor_programs.figures.laws import label_of
 from tangentbench.studies.tensor_programs.figures.panels import clear_of_noise, width_axes
-from tangentbench.suite.catalogue import Artifact
+
+if TYPE_CHECKING:
+    from tangentbench.suite.catalogue import Artifact
 
 NETWORKS = {"gru": "GRU", "rnn": "recurrent network", "transformer": "transformer"}
 

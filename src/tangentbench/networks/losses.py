@@ -1,4 +1,4 @@
-"""Losses and hits of stacked runs: one number a run."""
+"""Losses and numbers of correct answers of stacked runs, one value per run."""
 
 from __future__ import annotations
 
