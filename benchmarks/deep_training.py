@@ -20,7 +20,7 @@ from torch import nn
 
 from tangentbench.networks.initialisation import stream
 from tangentbench.networks.resnet_runs import DeepArchitecture, DeepNets, draw_runs, gains_together, pixel_major
-from tangentbench.training.batches import Examples, shuffled
+from tangentbench.training.batches import Examples, epoch_order
 from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser
 from tangentbench.training.representations import dot_product_probe
@@ -94,7 +94,7 @@ def race(
     ours = clock() - start
     del drawn, nets
     networks = [architecture.network(stream(SEED, run).initial_seed()) for run in numbers]
-    orders = [torch.cat([shuffled([run], SEED, epoch, count) for epoch in range(1, epochs + 1)]) for run in numbers]
+    orders = [torch.cat([epoch_order([run], SEED, epoch, count) for epoch in range(1, epochs + 1)]) for run in numbers]
     start = clock()
     for network, order in zip(networks, orders, strict=True):
         bare(network, training, test, order, epochs)

@@ -18,7 +18,7 @@ from torch import nn
 
 from tangentbench.networks.architecture import fully_connected
 from tangentbench.networks.gated import RELU, GatedNets, build
-from tangentbench.training.batches import Batches, Examples, shuffled
+from tangentbench.training.batches import Batches, Examples, epoch_order
 from tangentbench.training.loop import TrainingRecipe, TrainingRuns, TrainingSession
 from tangentbench.training.optimisers import ADAM_BETAS, KERAS_EPSILON, Optimiser
 
@@ -90,7 +90,7 @@ def race(
     """Seconds together, seconds apart, and the largest difference of a loss."""
     nets = build(fully_connected((PIXELS,), WIDTH, DEPTH, CLASSES), RELU, range(seeds), SEED, dtype=dtype)
     networks = [plain_network(nets, slot) for slot in range(seeds)]
-    orders = shuffled(range(seeds), SEED, 1, len(examples))
+    orders = epoch_order(range(seeds), SEED, 1, len(examples))
     batches = Batches(examples, BATCH)
     start = clock()
     ours = stacked_epoch(nets, batches, optimiser)

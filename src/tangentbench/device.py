@@ -57,10 +57,10 @@ def current() -> torch.device:
     # The fastest algorithm of a trial run may be another one next time.
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
-    return torch.device(resolved(os.environ.get(DEVICE_VARIABLE, AUTO)))
+    return torch.device(resolve(os.environ.get(DEVICE_VARIABLE, AUTO)))
 
 
-def resolved(name: str) -> str:
+def resolve(name: str) -> str:
     """`auto` and `cuda` as the device they mean here: `cpu` or `cuda:N`."""
     import torch
 

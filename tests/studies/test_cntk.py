@@ -8,7 +8,7 @@ import pytest
 
 from tangentbench.claims import evaluate
 from tangentbench.datasets import Dataset
-from tangentbench.datasets.choice import ImageChoice, UnfitImages, averaged_down, channel_moments, select
+from tangentbench.datasets.choice import ImageChoice, UnfitImages, average_down, channel_moments, select
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.kernels import cntk
 from tangentbench.paths import Paths, find_root
@@ -248,7 +248,7 @@ def test_pixels_are_standardised_over_all_training_images(four_classes):
     mean, spread = channel_moments(data.x_train)
     np.testing.assert_allclose(mean, data.x_train.mean(axis=(0, 1, 2)), rtol=1e-5)
     np.testing.assert_allclose(spread, data.x_train.std(axis=(0, 1, 2)), rtol=1e-4)
-    np.testing.assert_array_equal(averaged_down(data.x_train, 8), data.x_train)
+    np.testing.assert_array_equal(average_down(data.x_train, 8), data.x_train)
 
 
 @pytest.mark.parametrize(

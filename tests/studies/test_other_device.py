@@ -17,7 +17,7 @@ from tangentbench.networks import stack as stacked
 from tangentbench.networks.memorisation import MemorisationNets
 from tangentbench.networks.ntk_mlp import NtkMlpNets, TopLayers
 from tangentbench.networks.penalised import Member, PenalisedNets, draw, with_bias
-from tangentbench.networks.scalar_mlp import LayeredNets
+from tangentbench.networks.scalar_mlp import ScalarMlp
 from tangentbench.studies.bounds.measure.curves import bound_curves
 from tangentbench.studies.bounds.settings import Curves, Solver, Theorem, Times
 from tangentbench.studies.conditioning.measure.descent import steps_against_depth
@@ -46,7 +46,7 @@ def assert_same_table(there: pd.DataFrame, here: pd.DataFrame, rtol: float) -> N
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    steps = computed_at_once(monkeypatch, "descend", LayeredNets, TopLayers)
+    steps = computed_at_once(monkeypatch, "descend", ScalarMlp, TopLayers)
     for module in (stacked, leaky_mlp_device):
         monkeypatch.setattr(module, "current", lazy_device)
     return steps

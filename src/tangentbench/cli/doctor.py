@@ -19,7 +19,7 @@ from tangentbench import __version__
 from tangentbench.cli.examples import examples
 from tangentbench.cli.output import json_option, open_project, print_json, print_table
 from tangentbench.config import load_settings
-from tangentbench.device import CUDA, NoSuchDevice, resolved
+from tangentbench.device import CUDA, NoSuchDevice, resolve
 from tangentbench.paths import Paths
 
 PACKAGES = ("torch", "jax", "neural-tangents", "numpy", "pandas", "snakemake", "dvc", "seaborn")
@@ -82,7 +82,7 @@ def compute(device: str) -> dict[str, Any]:
     import torch
 
     try:
-        used = resolved(device)
+        used = resolve(device)
     except NoSuchDevice as error:
         used = str(error)
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none: the CPU is used"

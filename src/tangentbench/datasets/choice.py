@@ -67,20 +67,20 @@ class Selection:
 
 def select(dataset: Dataset, choice: ImageChoice, seed: int) -> Selection:
     """The chosen images: for training others for each `subset_number`, for testing the same for all."""
-    kept_train = chosen(
+    kept_train = choose_indices(
         dataset, "train", choice.train, choice.subset, np.random.default_rng([seed, TRAIN_STREAM, choice.subset_number])
     )
-    kept_test = chosen(dataset, "test", choice.test, choice.subset, np.random.default_rng([seed, TEST_STREAM]))
+    kept_test = choose_indices(dataset, "test", choice.test, choice.subset, np.random.default_rng([seed, TEST_STREAM]))
     x_train, x_test = dataset.x_train[kept_train], dataset.x_test[kept_test]
     if choice.pixels == "standardised":
         mean, spread = channel_moments(dataset.x_train)
         x_train, x_test = (x_train - mean) / spread, (x_test - mean) / spread
-    x_train, x_test = averaged_down(x_train, choice.side), averaged_down(x_test, choice.side)
+    x_train, x_test = average_down(x_train, choice.side), average_down(x_test, choice.side)
     y_train, y_test = (y.astype(np.int64) for y in (dataset.y_train[kept_train], dataset.y_test[kept_test]))
     return Selection(x_train, y_train, x_test, y_test, len(dataset.classes))
 
 
-def chosen(dataset: Dataset, split: str, count: int, subset: str, rng: np.random.Generator) -> NDArray[np.intp]:
+def choose_indices(dataset: Dataset, split: str, count: int, subset: str, rng: np.random.Generator) -> NDArray[np.intp]:
     labels = dataset.y_train if split == "train" else dataset.y_test
     if count == len(labels) or (count == 0 and split == "test"):
         return np.arange(count)
@@ -111,7 +111,7 @@ def channel_moments(images: Inputs) -> tuple[Inputs, Inputs]:
     return mean.astype(np.float32), np.where(spread > 0, spread, 1.0).astype(np.float32)
 
 
-def averaged_down(images: Inputs, side: int) -> Inputs:
+def average_down(images: Inputs, side: int) -> Inputs:
     """Means over squares, (n, side, side, channels)."""
     count, height, width, channels = images.shape
     if (height, width) == (side, side):

@@ -32,7 +32,7 @@ def prepare_inputs(paths: Paths, plan: GramPlan, scale: str, seed: int) -> None:
 def create_store(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> None:
     """Write the manifest, whose checksums tell every later job whether it has the right images."""
     named_kernel(plan.plan.kernel)  # a wrong setting is said here, not by a thousand tiles
-    x1, x2 = mapped_inputs(paths, plan, matrix, scale)
+    x1, x2 = _map_inputs(paths, plan, matrix, scale)
     Gram.create(store_folder(paths, plan, matrix, scale), x1, x2, kernel=plan.plan.kernel, tile=plan.tile)
 
 
@@ -51,7 +51,7 @@ def seal(paths: Paths, plan: GramPlan, matrix: str, scale: str, threads: int) ->
 
 def open_store(paths: Paths, plan: GramPlan, matrix: str, scale: str, *, check_all: bool) -> Gram:
     return Gram.open(
-        store_folder(paths, plan, matrix, scale), *mapped_inputs(paths, plan, matrix, scale), check_all=check_all
+        store_folder(paths, plan, matrix, scale), *_map_inputs(paths, plan, matrix, scale), check_all=check_all
     )
 
 
@@ -59,12 +59,12 @@ def store_folder(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> Path:
     return paths.gram(scale, plan.owner, plan.name) / matrix
 
 
-def mapped_inputs(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> tuple[Array, Array | None]:
-    train = mapped(paths.gram_inputs(scale, plan.inputs, TRAIN))
-    return (train, None) if matrix == TRAIN else (mapped(paths.gram_inputs(scale, plan.inputs, TEST)), train)
+def _map_inputs(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> tuple[Array, Array | None]:
+    train = _map_array(paths.gram_inputs(scale, plan.inputs, TRAIN))
+    return (train, None) if matrix == TRAIN else (_map_array(paths.gram_inputs(scale, plan.inputs, TEST)), train)
 
 
-def mapped(path: Path) -> Array:
+def _map_array(path: Path) -> Array:
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Architectures as data: a list of layers that any network of the suite is built from."""
+"""Feed-forward architectures as data: the list of layers that gated networks (gated.py) are built from."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def shape_above(layer: Layer, below: Shape) -> Shape:
         case GlobalAveragePool(), (_, _, channels):
             return (channels,)
         case _:
-            raise ValueError(f"{layer} cannot stand on inputs of shape {below}")
+            raise ValueError(f"{layer} does not take inputs of shape {below}")
 
 
 def fully_connected(input_shape: Shape, width: int, depth: int, outputs: int, *, biases: bool = True) -> Architecture:

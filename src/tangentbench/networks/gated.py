@@ -126,21 +126,23 @@ def forward(
             values, signal = reshape(layer, values), reshape(layer, signal)
             continue
         number += 1
-        pre_activations = weighted(layer, values, tensors, "value", number)
+        pre_activations = _apply_weights(layer, values, tensors, "value", number)
         if gating.features == "none":
             see(pre_activations)
             values = torch.relu(pre_activations)
             continue
         with torch.set_grad_enabled(gating.features == "trained" and torch.is_grad_enabled()):
-            feature = weighted(layer, signal, tensors, "feature", number)
+            feature = _apply_weights(layer, signal, tensors, "feature", number)
             see(feature)
             gates = gating.gate(feature)
             signal = torch.relu(feature)
         values = pre_activations * padded(gates, gating.padding)
-    return weighted(Dense(architecture.outputs), values, tensors, "value", number + 1)
+    return _apply_weights(Dense(architecture.outputs), values, tensors, "value", number + 1)
 
 
-def weighted(layer: Dense | Conv, inputs: Tensor, tensors: dict[str, Tensor], network: str, number: int) -> Tensor:
+def _apply_weights(
+    layer: Dense | Conv, inputs: Tensor, tensors: dict[str, Tensor], network: str, number: int
+) -> Tensor:
     weights, biases = tensors[f"{network}_weight_{number}"], tensors.get(f"{network}_bias_{number}")
     if isinstance(layer, Dense):
         return dense(inputs, weights, biases)

@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tangentbench.errors import UnknownName
-from tangentbench.networks.scalar_mlp import LayeredNets
+from tangentbench.networks.initialisation import stream
+from tangentbench.networks.scalar_mlp import ScalarMlp
 
 WEIGHT_LAWS = ("bernoulli", "gaussian")
 
 
 @dataclass(frozen=True)
 class MemorisationSpec:
-    """The sizes and random laws all runs of a batch share."""
+    """The sizes and distributions that all runs of a batch share."""
 
     width: int
     depth: int
@@ -48,7 +48,7 @@ class MemorisationSpec:
 
 
 @dataclass
-class MemorisationNets(LayeredNets):
+class MemorisationNets(ScalarMlp):
     """A batch of runs; training changes the weights in place.
 
     Shapes, with R runs, n examples, width w and depth d:
@@ -69,7 +69,7 @@ class MemorisationNets(LayeredNets):
     def depth(self) -> int:
         return len(self.middle) + 2
 
-    def passed(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
+    def forward(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
         layers = [self.first[:, None, :] * self.gates[0]]
         for layer in range(len(self.middle)):
             layers.append(torch.bmm(layers[-1], self.middle[layer]).mul_(self.gates[layer + 1]))
@@ -100,12 +100,12 @@ def draw(
         targets=torch.empty(len(runs), examples, dtype=dtype),
     )
     for slot, run in enumerate(runs):
-        generator = run_generator(seed, run, width, architecture.depth)
+        generator = stream(seed, run, width, architecture.depth)
         for weights in (nets.first[slot], nets.middle[:, slot], nets.last[slot]):
             weights.copy_(draw_weights(architecture, weights.shape, generator))
         on = torch.rand(middle + 1, examples, width, generator=generator) < architecture.gate_probability
         nets.gates[:, slot] = on.to(dtype)
-        uniform = torch.rand(examples, generator=run_generator(seed, run), dtype=torch.float64)
+        uniform = torch.rand(examples, generator=stream(seed, run), dtype=torch.float64)
         nets.targets[slot] = (2 * uniform - 1).to(dtype)
     return nets
 
@@ -115,9 +115,3 @@ def draw_weights(architecture: MemorisationSpec, shape: Sequence[int], generator
         return architecture.weight_scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
     signs = 2 * torch.randint(0, 2, tuple(shape), generator=generator) - 1
     return architecture.weight_scale * signs.to(torch.float64)
-
-
-def run_generator(*key: int) -> torch.Generator:
-    """A generator whose stream is a function of the numbers in `key`."""
-    state = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return torch.Generator().manual_seed(state)

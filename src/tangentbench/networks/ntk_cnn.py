@@ -1,4 +1,4 @@
-"""The networks of the CNTK paper in its own parameterisation, many runs as one program (sections 3, 4.1, 4.2).
+"""The CNTK paper's networks in the tangent-kernel parametrisation (sections 3, 4.1, 4.2), many runs as one program.
 
 Weights are standard normal and every hidden layer is scaled, so that the tangent kernel has a limit as width grows:
 
@@ -53,7 +53,7 @@ class NtkCnnSpec:
         return math.sqrt(2.0 / (self.width * window))
 
     def weight_shapes(self) -> dict[str, Shape]:
-        """Name and shape of every layer's weights, as the layers of models/layers.py want them."""
+        """Name and shape of every layer's weights, in the layout of networks/ops.py."""
         height, width, channels = self.input_shape
         below = channels if self.convolutional else height * width * channels
         shapes: dict[str, Shape] = {}

@@ -1,8 +1,8 @@
-"""The network of the conditioning paper's equation (1), many runs as one program, with any activation of the registry.
+"""Multilayer perceptrons in the tangent-kernel parametrisation (conditioning paper, equation (1)), any activation.
 
     f(x) = v . z_L(x),   z_l(x) = sigma(h_l(x)) / sqrt(m),   h_1(x) = W_1 x,   h_(l+1)(x) = W_(l+1) z_l(x)
 
-All weights start as standard normals (the tangent-kernel parametrisation); L hidden layers have width m.
+All weights start as standard normals; L hidden layers have width m. Many runs are one program.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import torch
 from torch import Tensor
 
 from tangentbench.errors import TangentbenchError
-from tangentbench.networks.memorisation import run_generator
+from tangentbench.networks.initialisation import stream
 from tangentbench.networks.numpy_on_torch import elementwise
-from tangentbench.networks.scalar_mlp import LayeredNets, gram
+from tangentbench.networks.scalar_mlp import ScalarMlp, gram
 from tangentbench.theory.activations import Activation
 from tangentbench.theory.quadrature import Function
 
 
 @dataclass
-class NtkMlpNets(LayeredNets):
+class NtkMlpNets(ScalarMlp):
     """A batch of runs on the same inputs; training changes the weights in place.
 
     Shapes, with R runs, n inputs of dimension d, width m and L hidden layers:
@@ -40,7 +40,7 @@ class NtkMlpNets(LayeredNets):
     inputs: Tensor
     targets: Tensor
 
-    def passed(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
+    def forward(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
         before = [torch.matmul(self.inputs, self.first)]
         after = [self.scaled(self.activation.function, before[0])]
         for layer in range(len(self.middle)):
@@ -84,10 +84,10 @@ class TopLayers:
     def of(cls, nets: NtkMlpNets) -> TopLayers:
         return cls(nets.hidden()[-1], nets.last.clone(), nets.targets)
 
-    def descend(self, step_sizes: Tensor) -> Tensor:
+    def descend(self, learning_rates: Tensor) -> Tensor:
         """One step on 1/2 sum e^2 in v alone; returns e before it, shape (R, n)."""
         errors = torch.bmm(self.features, self.last[:, :, None])[:, :, 0].sub_(self.targets)
-        self.last -= torch.bmm((errors * step_sizes[:, None])[:, None, :], self.features)[:, 0, :]
+        self.last -= torch.bmm((errors * learning_rates[:, None])[:, None, :], self.features)[:, 0, :]
         return errors
 
     def state(self) -> dict[str, np.ndarray]:
@@ -117,7 +117,7 @@ def draw(
     middle = torch.empty(depth - 1, len(runs), width, width)
     last = torch.empty(len(runs), width)
     for slot, run in enumerate(runs):
-        generator = run_generator(seed, run, width, depth)
+        generator = stream(seed, run, width, depth)
         for weights in (first[slot], middle[:, slot], last[slot]):
             weights.copy_(torch.randn(weights.shape, generator=generator))
     return NtkMlpNets(

@@ -1,4 +1,4 @@
-"""Layers that serve many runs at once: activations (R, B, ...), weights with a leading run axis.
+"""Batched layer operations: activations (R, B, ...) of R runs, weights with a leading run axis.
 
 Images keep their channels last, (R, B, height, width, channels).
 """
@@ -20,18 +20,18 @@ def dense(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
     """
     if torch.is_grad_enabled() and weights.is_leaf and weights.grad is not None:
         bias_gradient = None if biases is None else biases.grad
-        result: Tensor = DenseIntoBuffers.apply(inputs, weights, biases, weights.grad, bias_gradient)  # type: ignore[no-untyped-call]
+        result: Tensor = _DenseIntoBuffers.apply(inputs, weights, biases, weights.grad, bias_gradient)  # type: ignore[no-untyped-call]
         return result
-    return affine(inputs, weights, biases)
+    return _affine(inputs, weights, biases)
 
 
-def affine(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
+def _affine(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
     if biases is None:
         return torch.bmm(inputs, weights)
     return torch.baddbmm(biases[:, None, :], inputs, weights)
 
 
-class DenseIntoBuffers(torch.autograd.Function):
+class _DenseIntoBuffers(torch.autograd.Function):
     """A dense layer whose backward pass overwrites the given gradient buffers."""
 
     @staticmethod
@@ -40,7 +40,7 @@ class DenseIntoBuffers(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(inputs, weights)
         ctx.into, ctx.bias_into = into, bias_into
-        return affine(inputs, weights, biases)
+        return _affine(inputs, weights, biases)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, None, None, None, None]:

@@ -1,7 +1,7 @@
-"""Networks of one scalar output and any number of hidden layers of one width, many runs as one program.
+"""Multilayer perceptrons with a scalar output and hidden layers of one width, many runs as one program.
 
-What goes into the first layer and what a layer does to its pre-activations is left to the network; descent, the tangent
-kernel and the state are the same for all. Each is one batched product a layer over the runs, without autograd.
+Subclasses say what enters the first layer and which nonlinearity a layer applies; gradient descent, the tangent kernel
+and the saved state are the same for all. Each takes one batched product per layer over the runs, without autograd.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 
-class LayeredNets(ABC):
+class ScalarMlp(ABC):
     """A batch of R runs on n examples; training changes the weights in place.
 
     first (R, ...)          the weights of the first layer
@@ -29,7 +29,7 @@ class LayeredNets(ABC):
     targets: Tensor
 
     @abstractmethod
-    def passed(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
+    def forward(self) -> tuple[list[Tensor], Callable[[int], Tensor]]:
         """z(1), ..., z(L), each (R, n, w), and the derivative of a layer's z by its q, layers counted from 0."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class LayeredNets(ABC):
 
     def hidden(self) -> list[Tensor]:
         """z(1), ..., z(L), each (R, n, w)."""
-        return self.passed()[0]
+        return self.forward()[0]
 
     def read_out(self, top: Tensor) -> Tensor:
         """The outputs (R, n) of the top hidden layer."""
@@ -58,7 +58,7 @@ class LayeredNets(ABC):
         A layer's weights contribute the product of two Gram matrices: of its inputs z(l-1), and of the derivatives
         delta(l) = d y / d q(l). No Jacobian is ever formed.
         """
-        hidden, slope = self.passed()
+        hidden, slope = self.forward()
         kernel = gram(hidden[-1])
         delta = self.last[:, None, :] * slope(len(self.middle))
         for layer in reversed(range(len(self.middle))):
@@ -66,15 +66,15 @@ class LayeredNets(ABC):
             delta = torch.bmm(delta, self.middle[layer].mT).mul_(slope(layer))
         return kernel.add_(self.first_gram(gram(delta)))
 
-    def descend(self, step_sizes: Tensor) -> Tensor:
+    def descend(self, learning_rates: Tensor) -> Tensor:
         """One step of full-batch gradient descent on 1/2 sum_s e(s)^2; returns e before it, shape (R, n).
 
-        `step_sizes` (R,) holds one step a run. Each layer is updated as soon as the derivative has passed through it,
+        `learning_rates` (R,) holds one per run. Each layer is updated as soon as the derivative has passed through it,
         so no gradient is stored.
         """
-        hidden, slope = self.passed()
+        hidden, slope = self.forward()
         errors = self.read_out(hidden[-1]).sub_(self.targets)
-        scaled = errors * step_sizes[:, None]
+        scaled = errors * learning_rates[:, None]
         delta = (scaled[:, :, None] * self.last[:, None, :]).mul_(slope(len(self.middle)))
         self.last -= torch.bmm(scaled[:, None, :], hidden[-1])[:, 0, :]
         for layer in reversed(range(len(self.middle))):

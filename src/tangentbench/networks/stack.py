@@ -17,8 +17,8 @@ Shape = tuple[int, ...]
 class Stack:
     """Named tensors (R, *shape); with `tracked` each has a gradient buffer `.grad` that lives as long as it does.
 
-    Every tensor is contiguous, as batched products want it. What is stored or handed on is `rows()`, a matrix with all
-    parameters of a run in its row, on the CPU whatever device the tensors are on.
+    Every tensor is contiguous, as batched products need it. What is stored or handed on is `rows()`, a matrix with all
+    parameters of one run per row, always on the CPU.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Stack:
         return join_rows(self.tensors, self.runs).cpu()
 
     def to(self, device: torch.device | str) -> None:
-        """Move the tensors; gradient buffers are made anew where they arrive."""
+        """Move the tensors; gradient buffers are made anew on the device."""
         if any(tensor.device != torch.device(device) for tensor in self.tensors.values()):
             self._hold({name: tensor.detach().to(device) for name, tensor in self.tensors.items()})
 
@@ -80,7 +80,7 @@ class Stack:
 
 @contextmanager
 def on_device(nets: object) -> Iterator[torch.device]:
-    """Networks on the process's device while the block lasts, and on the CPU after it."""
+    """Move networks to the process's device for the duration of the block, and back to the CPU after it."""
     place = current()
     move(nets, place)
     try:
@@ -92,20 +92,20 @@ def on_device(nets: object) -> Iterator[torch.device]:
 def move(nets: object, device: torch.device | str) -> None:
     """Move every stack and tensor, or list of tensors, that networks hold as attributes.
 
-    `moved()`, where they have it, is told. A tensor that collects gradients goes on doing so, with an empty buffer.
+    Calls `moved()` on the networks if defined. A tensor that collects gradients goes on doing so, with an empty buffer.
     """
     for name, value in list(vars(nets).items()):
         if isinstance(value, Stack):
             value.to(device)
         elif isinstance(value, Tensor):
-            setattr(nets, name, arrived(value, device))
+            setattr(nets, name, _moved(value, device))
         elif isinstance(value, list) and all(isinstance(one, Tensor) for one in value):
-            setattr(nets, name, [arrived(one, device) for one in value])
+            setattr(nets, name, [_moved(one, device) for one in value])
     if hasattr(nets, "moved"):
         nets.moved()
 
 
-def arrived(tensor: Tensor, device: torch.device | str) -> Tensor:
+def _moved(tensor: Tensor, device: torch.device | str) -> Tensor:
     if tensor.device == torch.device(device):
         return tensor
     return tensor.detach().to(device).requires_grad_(tensor.requires_grad)

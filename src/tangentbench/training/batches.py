@@ -53,7 +53,7 @@ def held_out(examples: Examples, count: int, seed: int) -> tuple[Examples, Examp
     )
 
 
-def shuffled(runs: Sequence[int], seed: int, epoch: int, count: int) -> Tensor:
+def epoch_order(runs: Sequence[int], seed: int, epoch: int, count: int) -> Tensor:
     """The order (R, n) of each run's epoch: a function of (seed, run, epoch) alone, so that nothing need be stored."""
     return torch.stack([torch.randperm(count, generator=stream(seed, run, ORDER, epoch)) for run in runs])
 
@@ -68,7 +68,7 @@ class Batches:
 
     def of_epoch(self, runs: Sequence[int], seed: int, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs (R, B, ...) and labels (R, B) or (R, B, k); the last batch may be smaller, as in Keras."""
-        order = shuffled(runs, seed, epoch, len(self.examples)).to(self.rows.device)
+        order = epoch_order(runs, seed, epoch, len(self.examples)).to(self.rows.device)
         generators = [stream(seed, run, AUGMENTATION, epoch) for run in runs]
         for start in range(0, len(self.examples), self.batch):
             chosen = order[:, start : start + self.batch]

@@ -22,7 +22,7 @@ from tangentbench.device import CPU
 from tangentbench.errors import Diverged, TangentbenchError, UnknownName
 from tangentbench.networks.losses import LOSSES, hits
 from tangentbench.networks.stack import Stack, move, on_device
-from tangentbench.training.batches import Augment, Batches, Examples, shuffled
+from tangentbench.training.batches import Augment, Batches, Examples, epoch_order
 from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.engines.native_mlp import BLOCK_STEPS, CompiledSteps, knows
 from tangentbench.training.optimisers import Optimiser, StackedOptimiser, StepDecay, StepDrops
@@ -43,7 +43,7 @@ class Networks(Protocol):
         """Outputs (R, B, k) for inputs (R, B, ...)."""
 
     def keep(self, slots: Sequence[int]) -> None:
-        """Go on with the runs at these places only."""
+        """Drop all runs but those at these places."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class TrainingSession:
                 right = hits(outputs, labels)
                 yield StepBlock(losses[None].cpu(), right[None].cpu(), torch.tensor([inputs.shape[1]]))
             return
-        places = shuffled(order, seed, self.epoch, count)
+        places = epoch_order(order, seed, self.epoch, count)
         step, last = 0, -(-count // size)
         watched = sorted({wanted for probe in self.probes for wanted in probe.steps})
         while step < last:
@@ -323,18 +323,18 @@ class TrainingSession:
     def probe_epoch(self) -> None:
         for probe in self.probes:
             if self.epoch in probe.epochs:
-                rows = probe.measure(self.probed(probe), self.active, self.epoch)
+                rows = probe.measure(self.networks_for(probe), self.active, self.epoch)
                 self.measured += [{"epoch": self.epoch} | row for row in rows]
 
     def probe_step(self) -> None:
         steps = self.optimiser.steps
         for probe in self.probes:
             if steps in probe.steps:
-                rows = probe.measure(self.probed(probe), self.active, steps)
+                rows = probe.measure(self.networks_for(probe), self.active, steps)
                 self.measured += [{"step": steps} | row for row in rows]
 
-    def probed(self, probe: Probe) -> Networks:
-        """The networks as the probe knows them: themselves, or a copy on the CPU."""
+    def networks_for(self, probe: Probe) -> Networks:
+        """What the probe measures: the networks themselves, or a copy on the CPU."""
         if probe.on_device or all(tensor.device.type == CPU for tensor in self.nets.parameters.tensors.values()):
             return self.nets
         twin = copy.deepcopy(self.nets)

@@ -15,7 +15,7 @@ from tangentbench.networks import ntk_mlp as wide
 from tangentbench.networks import stack as stacked
 from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec
 from tangentbench.networks.ntk_mlp import NtkMlpNets, TopLayers
-from tangentbench.networks.scalar_mlp import LayeredNets
+from tangentbench.networks.scalar_mlp import ScalarMlp
 from tangentbench.networks.stack import on_device
 from tangentbench.theory.activations import activation
 from tangentbench.training.checkpoint import Checkpoint
@@ -40,7 +40,7 @@ NETS = {"memorisation": memorisation_nets, "wide": wide_nets, "top": lambda: Top
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The devices on which steps are taken."""
-    devices = computed_at_once(monkeypatch, "descend", LayeredNets, TopLayers)
+    devices = computed_at_once(monkeypatch, "descend", ScalarMlp, TopLayers)
     monkeypatch.setattr(stacked, "current", lazy_device)
     return devices
 

@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import expit, softmax
 
 from tangentbench.errors import UnknownName
-from tangentbench.training.engines.kernel_flow import integrate, predicted, targets
+from tangentbench.training.engines.kernel_flow import integrate, predicted_classes, targets
 
 
 def kernel(count: int) -> np.ndarray:
@@ -42,7 +42,7 @@ def test_coefficients_give_the_outputs_and_the_loss_falls():
         assert np.allclose(flow.outputs, start + gram @ flow.coefficients)
         losses.append(flow.loss)
     assert losses == sorted(losses, reverse=True)
-    assert (predicted(flow.outputs, "binary_cross_entropy") == np.arange(8) % 2).all()
+    assert (predicted_classes(flow.outputs, "binary_cross_entropy") == np.arange(8) % 2).all()
 
 
 def test_the_largest_stable_step_is_stable_and_twice_it_is_not():

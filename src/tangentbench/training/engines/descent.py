@@ -1,4 +1,4 @@
-"""Gradient descent of a batch of runs, measured at given steps, that goes on where a killed job left it."""
+"""Full-batch gradient descent of a batch of runs, recorded at given steps and resumable after a kill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tangentbench.training.checkpoint import Checkpoint
 class Descending(Protocol):
     """A batch of R runs that train together."""
 
-    def descend(self, step_sizes: Tensor, /) -> Tensor:
+    def descend(self, learning_rates: Tensor, /) -> Tensor:
         """Take one step; return the errors before it, shape (R, n)."""
 
     def state(self) -> dict[str, np.ndarray]:
@@ -34,7 +34,7 @@ def log_spaced_steps(last: int, count: int) -> list[int]:
 
 def descend(
     nets: Descending,
-    step_sizes: Tensor,
+    learning_rates: Tensor,
     record_at: Sequence[int],
     *,
     label: str,
@@ -45,17 +45,17 @@ def descend(
     """Squared errors ||e_t||^2 of every run at the steps `record_at` (ascending), shape (len(record_at), R).
 
     `record_at` begins with 0. Training ends with the last of these steps, or at the first of them where the squared
-    error of every run is at most `stop_below` times that at step 0; what was not reached is NaN. `on_step` is told how
-    many steps are done, also those found in the checkpoint. Raises Diverged, naming `label`, where an error is no
-    longer a number. Steps are taken on the process's device (device.py), and `nets` come back to the CPU.
+    error of every run is at most `stop_below` times that at step 0; what was not reached is NaN. `on_step` is called
+    with the number of steps done, also those found in the checkpoint. Raises Diverged, naming `label`, where an error
+    is no longer a number. Steps are taken on the process's device (device.py), and `nets` come back to the CPU.
     """
     with on_device(nets) as place:
-        return take_steps(nets, step_sizes.to(place), record_at, label, stop_below, checkpoint, on_step)
+        return _take_steps(nets, learning_rates.to(place), record_at, label, stop_below, checkpoint, on_step)
 
 
-def take_steps(
+def _take_steps(
     nets: Descending,
-    step_sizes: Tensor,
+    learning_rates: Tensor,
     record_at: Sequence[int],
     label: str,
     stop_below: float,
@@ -65,14 +65,14 @@ def take_steps(
     """What `descend` does, with networks and step sizes on one device."""
     slots = {step: slot for slot, step in enumerate(record_at)}
     last = record_at[-1]
-    start, measured = 0, np.full((len(record_at), len(step_sizes)), np.nan)
+    start, measured = 0, np.full((len(record_at), len(learning_rates)), np.nan)
     if checkpoint and (found := checkpoint.load()):
         start, measured = found.facts["step"], found.arrays.pop("measured")
         nets.load_state(found.arrays)
     saved = time.monotonic()
     on_step(start)
     for step in range(start, last + 1):
-        errors = nets.descend(step_sizes)
+        errors = nets.descend(learning_rates)
         squared = errors.square().sum(dim=1, dtype=torch.float64).cpu().numpy()
         if not np.isfinite(squared).all():
             runs = ", ".join(str(run) for run in np.flatnonzero(~np.isfinite(squared)))

@@ -35,10 +35,10 @@ def train(
     """
     targets = torch.nn.functional.one_hot(labels, classes).to(span.inputs.dtype)
     with on_device(nets) as place:
-        return take_epochs(nets, span.inputs.to(place), labels.to(place), targets.to(place), schedule, orders)
+        return _take_epochs(nets, span.inputs.to(place), labels.to(place), targets.to(place), schedule, orders)
 
 
-def take_epochs(
+def _take_epochs(
     nets: ShallowNets,
     inputs: Tensor,
     labels: Tensor,
@@ -58,12 +58,12 @@ def take_epochs(
                 chosen = order[start : start + schedule.batch]
                 nets.descend(inputs[chosen], targets[chosen], schedule.step, schedule.momentum)
         if epoch in schedule.epochs:
-            losses.append(losses_of(nets, inputs, labels).cpu().numpy())
+            losses.append(_losses_of(nets, inputs, labels).cpu().numpy())
             norms.append(nets.readout_norms().cpu().numpy())
     return {"train_loss": np.stack(losses), "readout_norm": np.stack(norms)}
 
 
-def losses_of(nets: ShallowNets, inputs: Tensor, labels: Tensor) -> Tensor:
+def _losses_of(nets: ShallowNets, inputs: Tensor, labels: Tensor) -> Tensor:
     """The mean cross-entropy of each network on the inputs (N, r), (R,)."""
     outputs = nets.outputs(inputs)
     return cross_entropy(outputs, labels.expand(len(outputs), -1))

@@ -59,9 +59,9 @@ def follow(
 ) -> FlowResult:
     """The runs' weights at `times` (K,), ascending from 0 on, from the weights `start` (R, P).
 
-    `on_progress` is told the share of the time that every run has passed. Raises Diverged, naming `label`.
+    `on_progress` is called with the share of the time that every run has covered. Raises Diverged, naming `label`.
     """
-    run: AdaptiveSteps | FixedSteps = METHODS[solver.method](velocity, start, times, solver, label)
+    run: _AdaptiveSteps | _FixedSteps = METHODS[solver.method](velocity, start, times, solver, label)
     if checkpoint and (found := checkpoint.load()):
         run.steps, run.recorded = found.facts["steps"], found.arrays.pop("recorded")
         run.load_state(found.arrays)
@@ -75,7 +75,7 @@ def follow(
     return FlowResult(run.recorded, run.gradients)
 
 
-class AdaptiveSteps:
+class _AdaptiveSteps:
     """Dormand-Prince steps; each run has its own time and step, and is set aside once it has passed the last time."""
 
     def __init__(self, velocity: Velocity, start: Array, times: Array, solver: FlowSolver, label: str) -> None:
@@ -145,7 +145,7 @@ class AdaptiveSteps:
             self.weights[run], self.slope[run], self.time[run] = after[position], slopes[-1, position], ends
 
 
-class FixedSteps:
+class _FixedSteps:
     """Gradient descent at a fixed step, as the thesis trains; a time counts as its nearest whole number of steps."""
 
     def __init__(self, velocity: Velocity, start: Array, times: Array, solver: FlowSolver, label: str) -> None:
@@ -185,4 +185,4 @@ class FixedSteps:
         self.record()
 
 
-METHODS: dict[str, type[AdaptiveSteps] | type[FixedSteps]] = {"adaptive": AdaptiveSteps, "descent": FixedSteps}
+METHODS: dict[str, type[_AdaptiveSteps] | type[_FixedSteps]] = {"adaptive": _AdaptiveSteps, "descent": _FixedSteps}

@@ -1,4 +1,4 @@
-"""Full-batch training in stages, for instance Adam first and gradient descent after it, that survives a kill."""
+"""Full-batch training in stages, for instance Adam and then gradient descent, resumable after a kill."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class KernelFlowResult:
 
 
 def targets(labels: NDArray[np.integer], classes: int, loss: str) -> Float64:
-    """One column of zeros and ones for two classes, one a class else."""
+    """One column of zeros and ones for two classes, otherwise one per class."""
     if loss == "binary_cross_entropy":
         return np.asarray((labels == 1).astype(np.float64)[:, None])
     return np.asarray(np.eye(classes)[labels])
@@ -49,21 +49,21 @@ def integrate(
     begin = np.zeros_like(wanted) if start is None else start
     outputs, coefficients = begin.copy(), np.zeros_like(wanted)
     for _ in range(steps):
-        change = (step / count) * (wanted - chances(outputs, loss))
+        change = (step / count) * (wanted - _probabilities(outputs, loss))
         coefficients += change
         outputs += kernel @ change
-    return KernelFlowResult(outputs, coefficients, mean_loss(outputs, wanted, loss))
+    return KernelFlowResult(outputs, coefficients, _mean_loss(outputs, wanted, loss))
 
 
-def chances(outputs: Float64, loss: str) -> Float64:
+def _probabilities(outputs: Float64, loss: str) -> Float64:
     return np.asarray(expit(outputs) if loss == "binary_cross_entropy" else softmax(outputs, axis=1))
 
 
-def mean_loss(outputs: Float64, wanted: Float64, loss: str) -> float:
+def _mean_loss(outputs: Float64, wanted: Float64, loss: str) -> float:
     if loss == "binary_cross_entropy":
         return float((np.logaddexp(0, outputs) - wanted * outputs).mean())
     return float((np.logaddexp.reduce(outputs, axis=1) - (wanted * outputs).sum(axis=1)).mean())
 
 
-def predicted(outputs: Float64, loss: str) -> NDArray[np.intp]:
+def predicted_classes(outputs: Float64, loss: str) -> NDArray[np.intp]:
     return (outputs[:, 0] > 0).astype(np.intp) if loss == "binary_cross_entropy" else outputs.argmax(axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangentbench.datasets import Dataset
-from tangentbench.datasets.choice import channel_moments, chosen
+from tangentbench.datasets.choice import channel_moments, choose_indices
 from tangentbench.datasets.dataset import Inputs
 from tangentbench.datasets.resampling import downsample, upsample
 
@@ -59,6 +59,6 @@ def in_turns(dataset: Dataset, split: str, count: int, rng: np.random.Generator)
     """Places of `count` images, one of each class after the other."""
     classes = len(dataset.classes)
     labels = dataset.y_train if split == "train" else dataset.y_test
-    places = chosen(dataset, split, -(-count // classes) * classes, "balanced", rng)
+    places = choose_indices(dataset, split, -(-count // classes) * classes, "balanced", rng)
     by_class = [rng.permutation(places[labels[places] == label]) for label in range(classes)]
     return np.stack(by_class, axis=1).ravel()[:count]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tangentbench.studies.survey.measure.images import Images
 from tangentbench.studies.survey.measure.regimes import Regime
-from tangentbench.training.engines.kernel_flow import KernelFlowResult, integrate, predicted, targets
+from tangentbench.training.engines.kernel_flow import KernelFlowResult, integrate, predicted_classes, targets
 
 T = TypeVar("T")
 GRAM, INTEGRATION, INFERENCE, COMPILATION = "gram", "integration", "inference", "compilation"
@@ -87,7 +87,7 @@ def regression_rows(regime: Regime, images: Images, integration: Integration, ti
     values, inference_time = timed(infer, timing)
     tests = len(images.x_test)
     inference_operations = regime.operations(tests, count, False) + 2.0 * tests * count * outputs
-    accuracy = float(np.mean(predicted(values, integration.loss) == images.y_test))
+    accuracy = float(np.mean(predicted_classes(values, integration.loss) == images.y_test))
     shared = {
         "test_images": tests,
         "accuracy": accuracy,
