@@ -13,11 +13,13 @@ TESTS ?= tests
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+NATIVE_SOURCES = $(shell find src/native -name '*.[ch]pp')
+NATIVE_TESTS := -DTANGENTBENCH_TESTS=ON -DTANGENTBENCH_OPTIMISATION=-O1
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: all setup figures pull test lint format bench costs docs lock generate image-test clean help
+.PHONY: all setup figures pull test native-test native-sanitize lint format bench costs docs lock generate image-test clean help
 
 all: setup ## build the whole suite at SCALE (quick) and say where the gallery is
 	tangentbench run all --scale $(SCALE) --cores $(CORES)
@@ -39,10 +41,21 @@ figures: setup ## build one artifact or study: make figures FIG=npk_fig6 SCALE=c
 pull: setup ## fetch shared results from the DVC remote; then there is nothing left to build
 	tangentbench pull --scale $(SCALE)
 
-test: setup ## run every test (TESTS=tests/theory for some)
-	python -m pytest $(TESTS)
+test: setup ## run every test on CORES cores (TESTS=tests/theory for some)
+	python -m pytest -n $(CORES) --dist loadgroup $(TESTS)
 
-lint: setup ## ruff, mypy, import-linter, snakefmt, snakemake --lint, hadolint
+native-test: setup ## build the C++ tests and run them for every instruction set
+	cmake -S src/native -B build/native-tests -G Ninja $(NATIVE_TESTS)
+	cmake --build build/native-tests
+	ctest --test-dir build/native-tests --output-on-failure
+
+# Without OpenMP, whose threads the sanitizers do not know: the standard library's take its place.
+native-sanitize: setup ## the same with the address and undefined-behaviour sanitizers
+	cmake -S src/native -B build/native-sanitize -G Ninja $(NATIVE_TESTS) -DTANGENTBENCH_SANITIZE=ON -DTANGENTBENCH_OPENMP=OFF
+	cmake --build build/native-sanitize
+	ctest --test-dir build/native-sanitize --output-on-failure
+
+lint: setup ## ruff, mypy, import-linter, snakefmt, snakemake --lint, hadolint, clang-format
 	ruff check .
 	ruff format --check .
 	mypy
@@ -50,11 +63,13 @@ lint: setup ## ruff, mypy, import-linter, snakefmt, snakemake --lint, hadolint
 	snakefmt --check Snakefile workflow
 	snakemake --lint
 	hadolint Dockerfile
+	clang-format --dry-run -Werror $(NATIVE_SOURCES)
 
-format: setup ## let ruff and snakefmt format the code
+format: setup ## let ruff, snakefmt and clang-format format the code
 	ruff check --fix .
 	ruff format .
 	snakefmt Snakefile workflow
+	clang-format -i $(NATIVE_SOURCES)
 
 bench: setup ## run the benchmarks side by side with their peers
 	for script in benchmarks/*.py; do echo "== $$script"; python "$$script"; done

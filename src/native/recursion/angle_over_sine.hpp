@@ -20,8 +20,10 @@ struct AngleOverSine<float> {
         -3.733191766e-2f,
         1.617471927e-2f,
     };
-    static constexpr float snap = 0x1p-21f;  // u below this is the rounding of u = 0
-    static constexpr float smallest = 1e-30f;  // a variance below this counts as zero
+    // A u below this is the rounding of u = 0.
+    static constexpr float snap = 0x1p-21f;
+    // A variance below this counts as zero.
+    static constexpr float smallest = 1e-30f;
 };
 
 template <>
@@ -48,8 +50,10 @@ struct AngleOverSine<double> {
         -1.9161162850425131417e-3,
         2.5922579562278520999e-4,
     };
-    static constexpr double snap = 0x1p-50;  // u below this is the rounding of u = 0
-    static constexpr double smallest = 1e-250;  // a variance below this counts as zero
+    // A u below this is the rounding of u = 0.
+    static constexpr double snap = 0x1p-50;
+    // A variance below this counts as zero.
+    static constexpr double smallest = 1e-250;
 };
 
 }  // namespace

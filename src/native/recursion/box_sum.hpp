@@ -17,7 +17,8 @@ struct Buffers {
 
     static std::size_t size(const Network& network) {
         const std::size_t row = std::size_t(network.width) * V::lanes;
-        return 2 * ((network.height + 1) * row + network.filter * row + row + (network.filter - 1) * V::lanes) + gap * 5;
+        return 2 * ((network.height + 1) * row + network.filter * row + row + (network.filter - 1) * V::lanes) +
+               gap * 5;
     }
     Buffers(const Network& network, T* work) {
         const std::size_t row = std::size_t(network.width) * V::lanes;
@@ -56,7 +57,7 @@ struct BoxSum {
         T* const t_mid = self.to.theta_ring + ((row + 1) & 1) * stride;
         T* const s_out = self.to.sigma + std::ptrdiff_t(row - 1) * std::ptrdiff_t(stride);
         T* const t_out = self.to.theta + std::ptrdiff_t(row - 1) * std::ptrdiff_t(stride);
-        const auto emit = [&](std::ptrdiff_t at, const V& s, const V& t) __attribute__((always_inline)) {
+        const auto emit = [&](std::ptrdiff_t at, const V& s, const V& t) TB_INLINED {
             V::store(s_out + at, V::add(V::add(V::load(s_old + at), V::load(s_mid + at)), s));
             V::store(s_old + at, s);
             if (Two) {
@@ -66,7 +67,7 @@ struct BoxSum {
         };
         // The sum of a column's left neighbour and itself waits for the right neighbour; the first one has no left.
         V s_last = V::all(0), t_last = V::all(0), s_pair = V::all(0), t_pair = V::all(0);
-        points(self.cols, [&](int col, const V& s, const V& t) __attribute__((always_inline)) {
+        points(self.cols, [&](int col, const V& s, const V& t) TB_INLINED {
             if (col > 0) emit(std::ptrdiff_t(col - 1) * lanes, V::add(s_pair, s), Two ? V::add(t_pair, t) : t);
             s_pair = V::add(s_last, s);
             s_last = s;
@@ -99,7 +100,7 @@ struct BoxSum {
         };
         prepare(self.to.sigma_row);
         if (Two) prepare(self.to.theta_row);
-        points(self.cols, [&](int col, const V& s, const V& t) __attribute__((always_inline)) {
+        points(self.cols, [&](int col, const V& s, const V& t) TB_INLINED {
             V::store(self.to.sigma_row + (half + col) * lanes, s);
             if (Two) V::store(self.to.theta_row + (half + col) * lanes, t);
         });
@@ -107,7 +108,8 @@ struct BoxSum {
             T* const sums = ring + (row % self.filter) * stride;
             for (int col = 0; col < self.cols; ++col) {
                 V sum = V::load(line + col * lanes);
-                for (int shift = 1; shift < self.filter; ++shift) sum = V::add(sum, V::load(line + (col + shift) * lanes));
+                for (int shift = 1; shift < self.filter; ++shift)
+                    sum = V::add(sum, V::load(line + (col + shift) * lanes));
                 V::store(sums + col * lanes, sum);
             }
         };

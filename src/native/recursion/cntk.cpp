@@ -6,8 +6,8 @@
 #include <new>
 #include <vector>
 
-#include "simd/aligned.hpp"
 #include "core.hpp"
+#include "simd/aligned.hpp"
 #include "simd/parallel.hpp"
 
 #if defined(_OPENMP)
@@ -17,8 +17,8 @@
 namespace {
 
 constexpr int bits_before_rescaling = 48;
-constexpr int slices_of_offsets = 4;   // pieces of one entry's planes that threads can share
-constexpr int images_at_once = 4;      // first images that share a group's tables when there is one plane only
+constexpr int slices_of_offsets = 4;  // pieces of one entry's planes that threads can share
+constexpr int images_at_once = 4;     // first images that share a group's tables when there is one plane only
 
 // Images in groups of lanes, each scaled by a power of two to pixels of at most 1 (the kernel is homogeneous, so the
 // scale can be put back exactly), and the tables of their variances.
@@ -26,7 +26,8 @@ template <class Scalar>
 struct Batch {
     int count, groups;
     std::vector<double> scale;
-    Aligned<Scalar> pixels, tables;  // [groups, channels, height, width, lanes], [groups, layers, height, width, 2, lanes]
+    Aligned<Scalar> pixels;  // [groups, channels, height, width, lanes]
+    Aligned<Scalar> tables;  // [groups, layers, height, width, 2, lanes]
     std::size_t group_pixels, group_tables;
 
     Batch(const Network& network, const Core<Scalar>& core, const Scalar* images, int count, int threads)
@@ -68,8 +69,9 @@ struct Singles {
     std::size_t image_pixels, image_tables;
 
     Singles(const Core<Scalar>& core, const Batch<Scalar>& batch, int threads)
-        : pixels(batch.count * batch.group_pixels / core.lanes + 1), tables(batch.count * batch.group_tables / core.lanes + 1),
-          image_pixels(batch.group_pixels / core.lanes), image_tables(batch.group_tables / core.lanes) {
+        : pixels(batch.count * batch.group_pixels / core.lanes + 1),
+          tables(batch.count * batch.group_tables / core.lanes + 1), image_pixels(batch.group_pixels / core.lanes),
+          image_tables(batch.group_tables / core.lanes) {
         const int lanes = core.lanes;
         in_parallel(batch.count, threads, [&](long image, int) {
             const auto pick = [&](const Scalar* from, Scalar* into, std::size_t size) {
@@ -185,9 +187,16 @@ int answer(const Request& request, const char* name, const Scalar* first, int fi
            int second_count, double* out, double* doubt) {
     const InstructionSet* const set = find(name);
     if (!set) return unknown_instruction_set;
-    Network network{request.channels, request.height, request.width, request.filter, request.layers,
-                    request.tangent != 0, request.train_first != 0, request.train_last != 0, 0, 0,
-                    request.doubtful_sine / 3.14159265358979323846};
+    Network network{};
+    network.channels = request.channels;
+    network.height = request.height;
+    network.width = request.width;
+    network.filter = request.filter;
+    network.layers = request.layers;
+    network.tangent = request.tangent != 0;
+    network.train_first = request.train_first != 0;
+    network.train_last = request.train_last != 0;
+    network.doubtful = request.doubtful_sine / 3.14159265358979323846;
     const double growth = 2 * std::log2(double(request.filter));
     network.rescale_every = growth > 0 ? std::max(1, int(bits_before_rescaling / growth)) : request.layers + 1;
     network.rescale = std::ldexp(1.0, -int(std::lround(network.rescale_every * growth)));
@@ -197,7 +206,10 @@ int answer(const Request& request, const char* name, const Scalar* first, int fi
     const int threads = std::max(1, request.threads);
     try {
         const Core<Scalar>* core;
-        if constexpr (sizeof(Scalar) == sizeof(float)) core = &set->single; else core = &set->precise;
+        if constexpr (sizeof(Scalar) == sizeof(float))
+            core = &set->single;
+        else
+            core = &set->precise;
         rectangle(network, *core, first, first_count, second, second_count, request.symmetric != 0, request.pooled != 0,
                   threads, out, doubt);
     } catch (const std::bad_alloc&) {
@@ -239,9 +251,7 @@ TANGENTBENCH_API double tangentbench_peak_gflops(const char* instruction_set, do
 }
 
 // A core found elsewhere than beside the caller's sources is only used if both mean the same request.
-TANGENTBENCH_API int tangentbench_request_bytes() {
-    return static_cast<int>(sizeof(Request));
-}
+TANGENTBENCH_API int tangentbench_request_bytes() { return static_cast<int>(sizeof(Request)); }
 
 TANGENTBENCH_API int tangentbench_uses_openmp() {
 #if defined(_OPENMP)

@@ -79,8 +79,10 @@ struct AngleOverSine<{scalar}> {{
     static constexpr {scalar} coefficients[] = {{
 {numbers}
     }};
-    static constexpr {scalar} snap = {snap};  // u below this is the rounding of u = 0
-    static constexpr {scalar} smallest = {smallest};  // a variance below this counts as zero
+    // A u below this is the rounding of u = 0.
+    static constexpr {scalar} snap = {snap};
+    // A variance below this counts as zero.
+    static constexpr {scalar} smallest = {smallest};
 }};
 """
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core.hpp"
-#include "simd/peak.hpp"
 #include "plane.hpp"
+#include "simd/peak.hpp"
 #include "variances.hpp"
 
 namespace {

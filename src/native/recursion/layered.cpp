@@ -6,8 +6,8 @@
 #include <new>
 #include <vector>
 
-#include "simd/aligned.hpp"
 #include "layered_core.hpp"
+#include "simd/aligned.hpp"
 #include "simd/parallel.hpp"
 
 extern "C" const char* tangentbench_instruction_set(int number);
@@ -151,8 +151,8 @@ struct LayeredRequest {
 };
 
 template <class Scalar>
-int answer(const LayeredRequest& request, const LayerStep* steps, const char* name, const Scalar* first, int first_count,
-           const Scalar* second, int second_count, const int* pairs, long count, double* out) {
+int answer(const LayeredRequest& request, const LayerStep* steps, const char* name, const Scalar* first,
+           int first_count, const Scalar* second, int second_count, const int* pairs, long count, double* out) {
     const LayeredSet* const set = find(name);
     if (!set) return unknown_instruction_set;
     const std::unique_ptr<LayeredNetwork> network(new LayeredNetwork{});
@@ -161,7 +161,10 @@ int answer(const LayeredRequest& request, const LayerStep* steps, const char* na
     network->global = request.global != 0;
     if (!compiled(*network, request.height, request.width, steps, request.steps)) return unfit_network;
     const LayeredCore<Scalar>* core;
-    if constexpr (sizeof(Scalar) == sizeof(float)) core = &set->single; else core = &set->precise;
+    if constexpr (sizeof(Scalar) == sizeof(float))
+        core = &set->single;
+    else
+        core = &set->precise;
     const int threads = std::max(1, request.threads);
     try {
         const Images<Scalar> left(*network, *core, first, first_count, threads);

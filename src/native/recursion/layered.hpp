@@ -16,8 +16,8 @@
 #include "box_sum.hpp"
 #include "layered_core.hpp"
 #include "overlap.hpp"
-#include "simd/pipeline.hpp"
 #include "relu_dual.hpp"
+#include "simd/pipeline.hpp"
 
 namespace {
 
@@ -50,11 +50,12 @@ struct Traversal {
     static constexpr int lanes = V::lanes;
     const LayeredNetwork& network;
     const T *first_pixels, *first_table, *second_pixels, *second_table;
-    T* recorded;     // table to fill, or null; then first and second images are the same
-    int last;        // stage at which to stop
+    T* recorded;  // table to fill, or null; then first and second images are the same
+    int last;     // stage at which to stop
     T* plane_work;
-    std::ptrdiff_t *target, *stride;  // of the plane's columns in the pooled plane of row 0: position (or -1), row length
-    Ring<V> ring[most_stages];        // ring[s] feeds stage s
+    // Of the plane's columns in the pooled plane of row 0: position (or -1), row length.
+    std::ptrdiff_t *target, *stride;
+    Ring<V> ring[most_stages];  // ring[s] feeds stage s
     double* sums;
 
     static std::size_t rounded(std::size_t count) { return (count + 63) / 64 * 64; }
@@ -226,12 +227,12 @@ struct Traversal {
             const T* const second = self.second_table + (plane.table + 2 * plane.second_at(row)) * lanes;
             pipelined(
                 cols,
-                [=](int col) __attribute__((always_inline)) {
+                [=](int col) TB_INLINED {
                     const V inverse = V::mul(V::load(first + 2 * col * lanes), V::load(second + 2 * col * lanes));
                     return one_minus_cosine<is_signed>(V::load(sigma + col * lanes), inverse);
                 },
-                [](const V& u) __attribute__((always_inline)) { return angle(u); },
-                [=, &take](int col, const Angle<V>& angle) __attribute__((always_inline)) {
+                [](const V& u) TB_INLINED { return angle(u); },
+                [=, &take](int col, const Angle<V>& angle) TB_INLINED {
                     const V roots =
                         V::mul(V::load(first + (2 * col + 1) * lanes), V::load(second + (2 * col + 1) * lanes));
                     const V covariance = V::load(sigma + col * lanes);
@@ -259,9 +260,8 @@ struct Traversal {
 
     // Sigma' = A(Sigma), Theta' = A(Theta + Sigma), A the sum over the filter.
     void convolution(Plane& plane, const LayerStep& step, Read read, Theta theta) {
-        with_types(read, theta, [&](auto how, auto in) {
-            sum_over_filter<decltype(how)::value, decltype(in)::value>(plane, step);
-        });
+        with_types(read, theta,
+                   [&](auto how, auto in) { sum_over_filter<decltype(how)::value, decltype(in)::value>(plane, step); });
     }
 
     template <Read How, Theta In>
@@ -275,10 +275,11 @@ struct Traversal {
     }
 
     template <Read How, Theta In>
-    __attribute__((noinline)) void filtered_row(const Plane& plane, const BoxSum<V, In != Theta::none>& sum, const V& scale, int row) const {
+    __attribute__((noinline)) void filtered_row(const Plane& plane, const BoxSum<V, In != Theta::none>& sum,
+                                                const V& scale, int row) const {
         constexpr bool two = In != Theta::none;
-        BoxSum<V, two>::row(sum, row, [&](int, const auto& take) __attribute__((always_inline)) {
-            values<How, In>(*this, plane, row, [&](int col, const V& s, const V& t) __attribute__((always_inline)) {
+        BoxSum<V, two>::row(sum, row, [&](int, const auto& take) TB_INLINED {
+            values<How, In>(*this, plane, row, [&](int col, const V& s, const V& t) TB_INLINED {
                 const V scaled = V::mul(s, scale);
                 take(col, scaled, two ? V::fma(t, scale, scaled) : scaled);
             });
@@ -288,7 +289,8 @@ struct Traversal {
     void finish(Plane& plane, Read read, Theta theta) {
         if (plane.s == last) {
             if (recorded) return;
-            with_types(read, theta, [&](auto how, auto in) { total<decltype(how)::value, decltype(in)::value>(plane); });
+            with_types(read, theta,
+                       [&](auto how, auto in) { total<decltype(how)::value, decltype(in)::value>(plane); });
         } else {
             with_types(read, theta, [&](auto how, auto in) { pool<decltype(how)::value, decltype(in)::value>(plane); });
         }
@@ -303,7 +305,7 @@ struct Traversal {
         V sigma = V::all(0), theta = V::all(0);
         for (int row = 0; row < plane.overlap.rows; ++row) {
             V s_along = V::all(0), t_along = V::all(0);
-            values<How, In>(*this, plane, row, [&](int, const V& s, const V& t) __attribute__((always_inline)) {
+            values<How, In>(*this, plane, row, [&](int, const V& s, const V& t) TB_INLINED {
                 s_along = V::add(s_along, s);
                 if (In != Theta::none) t_along = V::add(t_along, t);
             });
@@ -324,7 +326,8 @@ struct Traversal {
         for (int col = 0; col < plane.overlap.cols; ++col) {
             const int first = (plane.overlap.first_col + col) / pool, second = (plane.overlap.second_col + col) / pool;
             const int dj = second - first;
-            const bool wanted = first < next.width && second < next.width && dj >= -next.radius_cols && dj <= next.radius_cols;
+            const bool wanted =
+                first < next.width && second < next.width && dj >= -next.radius_cols && dj <= next.radius_cols;
             target[col] = wanted ? std::ptrdiff_t(next.before(dj)) + (dj < 0 ? second : first) : -1;
             stride[col] = next.width - (dj < 0 ? -dj : dj);
         }
@@ -338,17 +341,19 @@ struct Traversal {
             const int first = (plane.overlap.first_row + row) / plane.stage.pool;
             const int second = (plane.overlap.second_row + row) / plane.stage.pool;
             const int di = second - first;
-            if (first >= next.height || second >= next.height || di < -next.radius_rows || di > next.radius_rows) continue;
+            if (first >= next.height || second >= next.height || di < -next.radius_rows || di > next.radius_rows)
+                continue;
             pooled_row<How, In>(plane, scale, row, di < 0 ? second : first, next.slot(di));
         }
     }
 
     template <Read How, Theta In>
-    __attribute__((noinline)) void pooled_row(const Plane& plane, const V& scale, int row, int pooled_row, std::size_t slot) const {
+    __attribute__((noinline)) void pooled_row(const Plane& plane, const V& scale, int row, int pooled_row,
+                                              std::size_t slot) const {
         const Ring<V>& next = ring[plane.s + 1];
         T* const sigma = next.sigma + slot;
         T* const theta = next.theta + slot;
-        values<How, In>(*this, plane, row, [&](int col, const V& s, const V& t) __attribute__((always_inline)) {
+        values<How, In>(*this, plane, row, [&](int col, const V& s, const V& t) TB_INLINED {
             if (target[col] < 0) return;
             const std::ptrdiff_t at = (target[col] + pooled_row * stride[col]) * lanes;
             V::store(sigma + at, V::fma(s, scale, V::load(sigma + at)));
@@ -400,6 +405,8 @@ constexpr LayeredCore<typename V::scalar> layered_core_of() {
     return {V::lanes, layered_work_size<V>, layered_tables<V>, layered_pairs<V>};
 }
 
-constexpr LayeredSet layered_set(const char* name) { return {name, layered_core_of<Floats>(), layered_core_of<Doubles>()}; }
+constexpr LayeredSet layered_set(const char* name) {
+    return {name, layered_core_of<Floats>(), layered_core_of<Doubles>()};
+}
 
 }  // namespace

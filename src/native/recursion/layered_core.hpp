@@ -17,17 +17,17 @@ struct LayerStep {
 // The layers between two poolings: all at one resolution, where no layer mixes spatial offsets.
 struct Stage {
     int height, width;
-    int filter;                // largest filter in it
+    int filter;  // largest filter in it
     int first_step, steps;
-    int pool, pool_exponent;   // side of the average pooling that ends it; 0 in the last stage
-    std::size_t first_table;   // scalars of an image's table before this stage's
+    int pool, pool_exponent;  // side of the average pooling that ends it; 0 in the last stage
+    std::size_t first_table;  // scalars of an image's table before this stage's
 };
 
 struct LayeredNetwork {
     int channels, stages;
-    bool tangent;          // Theta is wanted
-    bool global;           // the last stage is summed over all pairs of positions, else over equal positions
-    std::size_t table;     // scalars of an image's table: 1/sqrt(v), sqrt(v) for every position in front of every ReLU
+    bool tangent;       // Theta is wanted
+    bool global;        // the last stage is summed over all pairs of positions, else over equal positions
+    std::size_t table;  // scalars of an image's table: 1/sqrt(v), sqrt(v) for every position in front of every ReLU
     Stage stage[most_stages];
     LayerStep step[most_steps];
 };

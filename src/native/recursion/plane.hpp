@@ -11,8 +11,8 @@
 
 #include "box_sum.hpp"
 #include "overlap.hpp"
-#include "simd/pipeline.hpp"
 #include "relu_dual.hpp"
+#include "simd/pipeline.hpp"
 
 namespace {
 
@@ -32,7 +32,9 @@ struct Plane {
         : network(network), overlap(network, di, dj), buffers(network, work), first_pixels(first_pixels),
           first_tables(first_tables), pixels(pixels), tables(tables) {}
 
-    std::size_t first_at(int row) const { return std::size_t(overlap.first_row + row) * network.width + overlap.first_col; }
+    std::size_t first_at(int row) const {
+        return std::size_t(overlap.first_row + row) * network.width + overlap.first_col;
+    }
     std::size_t second_at(int row) const {
         return std::size_t(overlap.second_row + row) * network.width + overlap.second_col;
     }
@@ -51,11 +53,12 @@ struct Plane {
         for (int row = 0; row < overlap.rows; ++row) {
             const T* const first = first_pixels + first_at(row);
             const T* const second = pixels + second_at(row) * lanes;
-            BoxSum<V, false>::row(sum, row, [&](int cols, const auto& take) __attribute__((always_inline)) {
+            BoxSum<V, false>::row(sum, row, [&](int cols, const auto& take) TB_INLINED {
                 for (int col = 0; col < cols; ++col) {
                     V s = V::mul(V::all(first[col]), V::load(second + col * lanes));
                     for (int channel = 1; channel < network.channels; ++channel)
-                        s = V::fma(V::all(first[channel * area + col]), V::load(second + (channel * area + col) * lanes), s);
+                        s = V::fma(V::all(first[channel * area + col]),
+                                   V::load(second + (channel * area + col) * lanes), s);
                     take(col, s, s);
                 }
             });
@@ -71,12 +74,12 @@ struct Plane {
         const T* const second = self.second_roots(layer, row);
         pipelined(
             self.overlap.cols,
-            [=](int col) __attribute__((always_inline)) {
+            [=](int col) TB_INLINED {
                 const V inverse = V::mul(V::all(first[2 * col]), V::load(second + 2 * col * lanes));
                 return one_minus_cosine<Signed>(V::load(sigma + col * lanes), inverse);
             },
-            [](const V& u) __attribute__((always_inline)) { return angle(u); },
-            [=, &take](int col, const Angle<V>& angle) __attribute__((always_inline)) {
+            [](const V& u) TB_INLINED { return angle(u); },
+            [=, &take](int col, const Angle<V>& angle) TB_INLINED {
                 const V roots = V::mul(V::all(first[2 * col + 1]), V::load(second + (2 * col + 1) * lanes));
                 const V covariance = V::load(sigma + col * lanes);
                 take(col, covariance, relu_dual<Signed>(angle, covariance, roots), angle.sine);
@@ -87,11 +90,12 @@ struct Plane {
     template <bool Signed, ThetaIn In, bool Out>
     __attribute__((noinline)) void layer_row(const BoxSum<V, Out>& sum, int layer, int row) const {
         const T* const theta = buffers.theta + std::size_t(row) * overlap.cols * lanes;
-        BoxSum<V, Out>::row(sum, row, [&](int, const auto& take) __attribute__((always_inline)) {
-            duals<Signed>(*this, layer, row, [&](int col, const V& covariance, const Dual<V>& dual, const V&) __attribute__((always_inline)) {
+        BoxSum<V, Out>::row(sum, row, [&](int, const auto& take) TB_INLINED {
+            const auto pass = [&](int col, const V& covariance, const Dual<V>& dual, const V&) TB_INLINED {
                 const V before = In == ThetaIn::own ? V::load(theta + col * lanes) : covariance;
                 take(col, dual.k1, In == ThetaIn::none ? dual.k1 : V::fma(before, dual.k0, dual.k1));
-            });
+            };
+            duals<Signed>(*this, layer, row, pass);
         });
     }
 
@@ -104,14 +108,15 @@ struct Plane {
         for (int row = 0; row < overlap.rows; ++row) {
             const T* const theta = buffers.theta + std::size_t(row) * overlap.cols * lanes;
             V along = V::all(0);
-            duals<Signed>(*this, layer, row, [&](int col, const V& covariance, const Dual<V>& dual, const V& sine) __attribute__((always_inline)) {
+            const auto sum = [&](int col, const V& covariance, const Dual<V>& dual, const V& sine) TB_INLINED {
                 if (AddK) along = V::add(along, dual.k1);
                 if (In == ThetaIn::none) return;
                 const V before = In == ThetaIn::own ? V::load(theta + col * lanes) : covariance;
                 const V tangent = V::mul(before, dual.k0);
                 along = V::add(along, tangent);
                 doubtful = V::add(doubtful, V::where_below(sine, limit, tangent));
-            });
+            };
+            duals<Signed>(*this, layer, row, sum);
             total = V::add(total, along);
         }
         T lanewise[lanes] __attribute__((aligned(64)));
@@ -136,7 +141,8 @@ void layer(Plane<V>* planes, int count, int depth) {
     for (int b = 0; b < count; ++b) BoxSum<V, Out>{planes[b].buffers, overlap.rows, overlap.cols, filter}.begin();
     for (int row = 0; row < overlap.rows; ++row)
         for (int b = 0; b < count; ++b)
-            planes[b].template layer_row<Signed, In, Out>({planes[b].buffers, overlap.rows, overlap.cols, filter}, depth, row);
+            planes[b].template layer_row<Signed, In, Out>({planes[b].buffers, overlap.rows, overlap.cols, filter},
+                                                          depth, row);
     for (int b = 0; b < count; ++b) {
         BoxSum<V, Out>{planes[b].buffers, overlap.rows, overlap.cols, filter}.end();
         planes[b].rescale(depth, Out);

@@ -18,7 +18,7 @@ namespace {
 template <class V>
 TB_INLINE V angle_over_sine(const V& u, const V& square) {
     using Fit = AngleOverSine<typename V::scalar>;
-    const auto pair = [&](int power) __attribute__((always_inline)) {
+    const auto pair = [&](int power) TB_INLINED {
         return V::fma(V::all(Fit::coefficients[power + 1]), u, V::all(Fit::coefficients[power]));
     };
     V value = Fit::degree % 2 ? pair(Fit::degree - 1) : V::all(Fit::coefficients[Fit::degree]);

@@ -22,7 +22,7 @@ void variance_tables(const Network& network, const typename V::scalar* pixels, t
         sum.begin();
         for (int row = 0; row < network.height; ++row) {
             const T* const from = layer == 0 ? pixels + row * row_size : buffers.sigma + row * row_size;
-            BoxSum<V, false>::row(sum, row, [&](int cols, const auto& take) __attribute__((always_inline)) {
+            BoxSum<V, false>::row(sum, row, [&](int cols, const auto& take) TB_INLINED {
                 for (int col = 0; col < cols; ++col) {
                     V s = V::load(from + col * lanes);
                     if (layer == 0) {

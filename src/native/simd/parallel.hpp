@@ -1,4 +1,5 @@
-// Run independent tasks on several threads: OpenMP where the compiler has it, threads of the standard library elsewhere.
+// Run independent tasks on several threads: OpenMP where the compiler has it, threads of the standard library
+// elsewhere.
 #pragma once
 
 #include <atomic>

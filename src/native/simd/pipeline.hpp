@@ -1,7 +1,7 @@
 // A loop over columns in three steps, run for three columns at a time.
 //
-// One pixel is a chain of some sixty cycles of dependent instructions, longer than a processor looks ahead; the steps of
-// neighbouring columns are independent and fill its pipes.
+// One pixel is a chain of some sixty cycles of dependent instructions, longer than a processor looks ahead; the steps
+// of neighbouring columns are independent and fill its pipes.
 #pragma once
 
 #include "simd.hpp"

@@ -1,5 +1,6 @@
 // A vector of lanes with the few operations the recursion needs, once per instruction set and precision.
-// Everything has internal linkage: the same name means other instructions in another translation unit.
+// Everything has internal linkage: the same name means other instructions in another translation unit. What the
+// standard library's templates add is kept apart by the build (-fno-weak), and a test looks at the symbols.
 #pragma once
 
 #include <cmath>
@@ -9,7 +10,8 @@
 #include <immintrin.h>
 #endif
 
-#define TB_INLINE static inline __attribute__((always_inline))
+#define TB_INLINED __attribute__((always_inline))
+#define TB_INLINE static inline TB_INLINED
 
 namespace {
 

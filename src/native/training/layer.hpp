@@ -59,8 +59,10 @@ struct Layer {
     void load(const T* from, const T* from_bias) { load(weight, bias, from, from_bias); }
     void load(T* matrix, T* vector, const T* from, const T* from_bias) {
         for (int k = 0; k < in; ++k) std::memcpy(matrix + k * stride, from + std::size_t(k) * out, out * sizeof(T));
-        if (from_bias) std::memcpy(vector, from_bias, out * sizeof(T));
-        else std::memset(static_cast<void*>(vector), 0, out * sizeof(T));
+        if (from_bias)
+            std::memcpy(vector, from_bias, out * sizeof(T));
+        else
+            std::memset(static_cast<void*>(vector), 0, out * sizeof(T));
     }
     void save(const T* matrix, const T* vector, T* to, T* to_bias) const {
         for (int k = 0; k < in; ++k) std::memcpy(to + std::size_t(k) * out, matrix + k * stride, out * sizeof(T));
@@ -70,7 +72,7 @@ struct Layer {
     // above[n, b] = bias[n] + sum_k weight[k, n] below[k, b], for signals of `batch` columns.
     void forward(const T* below, T* above, int batch) const {
         product<V>(out, batch / V::lanes, in, {weight, 1, stride}, below, batch,
-                   [&](int n, int column, const V& sum) __attribute__((always_inline)) {
+                   [&](int n, int column, const V& sum) TB_INLINED {
                        V::store(above + std::size_t(n) * batch + column * V::lanes, V::add(sum, V::all(bias[n])));
                    });
     }
@@ -78,9 +80,8 @@ struct Layer {
     // below[k, b] = sum_n weight[k, n] above[n, b].
     void backward(const T* above, T* below, int batch) const {
         product<V>(in, batch / V::lanes, out, {weight, stride, 1}, above, batch,
-                   [&](int k, int column, const V& sum) __attribute__((always_inline)) {
-                       V::store(below + std::size_t(k) * batch + column * V::lanes, sum);
-                   });
+                   [&](int k, int column, const V& sum)
+                       TB_INLINED { V::store(below + std::size_t(k) * batch + column * V::lanes, sum); });
     }
 
     template <int R>
@@ -94,9 +95,8 @@ struct Layer {
     template <int R>
     void learn(const Update<V>& update, const T* below, int batch, const T* errors, std::ptrdiff_t row, int count) {
         product<V>(in, padded / V::lanes, count, {below, batch, 1}, errors, row,
-                   [&](int k, int column, const V& gradient) __attribute__((always_inline)) {
-                       update_at<R>(*this, update, k * stride + column * V::lanes, gradient);
-                   });
+                   [&](int k, int column, const V& gradient)
+                       TB_INLINED { update_at<R>(*this, update, k * stride + column * V::lanes, gradient); });
     }
 
     template <int R>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exponential.hpp"
+#include "simd/list.hpp"
 #include "sparse.hpp"
 #include "transpose.hpp"
 
@@ -26,7 +27,7 @@ class Network {
     SparseBatch<T> sparse;
     std::vector<Layer<V>> values, features;
     // Transposed signals of each hidden layer. Networks with gates of their own use `activations` alone.
-    std::vector<T*> activations, pre_activations, gates, feature_signals;
+    List<T*> activations, pre_activations, gates, feature_signals;
     T *inputs = nullptr, *outputs = nullptr, *errors = nullptr, *errors_below = nullptr, *feature_errors = nullptr,
       *feature_errors_below = nullptr, *rows = nullptr;
     std::ptrdiff_t row = 0;
@@ -52,7 +53,8 @@ class Network {
             activations.push_back(arena.take(size));
             if (!gated()) continue;
             pre_activations.push_back(arena.take(size));
-            features.emplace_back(feature_width(layer), feature_width(layer + 1), learns_features() ? moments : 0, arena);
+            features.emplace_back(feature_width(layer), feature_width(layer + 1), learns_features() ? moments : 0,
+                                  arena);
             gates.push_back(arena.take(size / plan.padding));
             feature_signals.push_back(arena.take(size / plan.padding));
         }
@@ -198,7 +200,8 @@ private:
             T* const sums = rows + batch;
             for (int b = 0; b < batch; ++b) largest[b] = outputs[b], sums[b] = 0;
             for (int n = 1; n < classes; ++n)
-                for (int b = 0; b < batch; ++b) largest[b] = outputs[at(n, b)] > largest[b] ? outputs[at(n, b)] : largest[b];
+                for (int b = 0; b < batch; ++b)
+                    largest[b] = outputs[at(n, b)] > largest[b] ? outputs[at(n, b)] : largest[b];
             for (int n = 0; n < classes; ++n)
                 for (int b = 0; b < batch; ++b) {
                     errors[at(n, b)] = exponential(outputs[at(n, b)] - largest[b]);

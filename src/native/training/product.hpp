@@ -58,16 +58,15 @@ TB_INLINE void tile_of(int rows, const Coefficients<typename V::scalar>& by, con
 // finish(row, column, sum) with sum = sum_k by[row, k] in[k, column], for every row and every column of vectors.
 // in: [depth, in_step], its rows aligned.
 template <class V, class Finish>
-void product(int rows, int columns, int depth, const Coefficients<typename V::scalar>& by,
-             const typename V::scalar* in, std::ptrdiff_t in_step, const Finish& finish) {
+void product(int rows, int columns, int depth, const Coefficients<typename V::scalar>& by, const typename V::scalar* in,
+             std::ptrdiff_t in_step, const Finish& finish) {
     int column = 0;
-    const auto stripe = [&](auto width) __attribute__((always_inline)) {
+    const auto stripe = [&](auto width) TB_INLINED {
         constexpr int C = decltype(width)::value;
         for (int row = 0; row < rows; row += tile_rows)
-            tile_of<V, tile_rows, C>(
-                rows - row, {by.numbers + row * by.row_step, by.row_step, by.depth_step}, in + column * V::lanes,
-                in_step, depth,
-                [&](int m, int c, const V& sum) __attribute__((always_inline)) { finish(row + m, column + c, sum); });
+            tile_of<V, tile_rows, C>(rows - row, {by.numbers + row * by.row_step, by.row_step, by.depth_step},
+                                     in + column * V::lanes, in_step, depth,
+                                     [&](int m, int c, const V& sum) TB_INLINED { finish(row + m, column + c, sum); });
         column += C;
     };
     while (columns - column >= tile_columns) stripe(std::integral_constant<int, tile_columns>());

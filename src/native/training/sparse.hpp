@@ -1,9 +1,8 @@
 // The first layer on inputs that are mostly zeros: only the others are multiplied.
 #pragma once
 
-#include <vector>
-
 #include "layer.hpp"
+#include "simd/list.hpp"
 
 namespace {
 
@@ -18,16 +17,18 @@ struct SparseBatch {
     const T* numbers;
     const int64_t* chosen = nullptr;
     int count = 0;
-    std::vector<int> starts;  // [inputs + 1]
-    std::vector<Entry> by_input;
+    List<int> starts;  // [inputs + 1]
+    List<Entry> by_input;
 
     SparseBatch(const Plan& plan, const T* numbers)
-        : plan(plan), numbers(numbers), starts(plan.widths[0] + 2), by_input(std::size_t(plan.batch) * plan.largest_row) {}
+        : plan(plan), numbers(numbers), starts(plan.widths[0] + 2),
+          by_input(std::size_t(plan.batch) * plan.largest_row) {}
 
     void gather(const int64_t* examples, int examples_count) {
         chosen = examples, count = examples_count;
-        std::fill(starts.begin(), starts.end(), 0);
-        // starts[k + 2] counts input k, so that after the sums starts[k + 1] is its first place, and at the end its last
+        for (int& start : starts) start = 0;
+        // starts[k + 2] counts input k, so that after the sums starts[k + 1] is its first place, and at the end its
+        // last
         for (int b = 0; b < count; ++b)
             for (int64_t at = plan.row_starts[chosen[b]]; at < plan.row_starts[chosen[b] + 1]; ++at)
                 ++starts[plan.columns[at] + 2];
@@ -53,7 +54,7 @@ template <class V>
 void sparse_forward(const Layer<V>& layer, const SparseBatch<typename V::scalar>& batch, typename V::scalar* rows,
                     std::ptrdiff_t row) {
     const Plan& plan = batch.plan;
-    in_panels(layer.padded / V::lanes, [&](int panel, auto width) __attribute__((always_inline)) {
+    in_panels(layer.padded / V::lanes, [&](int panel, auto width) TB_INLINED {
         constexpr int P = decltype(width)::value;
         for (int b = 0; b < batch.count; ++b) {
             V sums[P];
@@ -77,7 +78,7 @@ template <int R, class V>
 void sparse_learn(Layer<V>& layer, const Update<V>& update, const SparseBatch<typename V::scalar>& batch,
                   const typename V::scalar* errors, std::ptrdiff_t row) {
     const bool only_seen = R == plain_descent && !update.decays;
-    in_panels(layer.padded / V::lanes, [&](int panel, auto width) __attribute__((always_inline)) {
+    in_panels(layer.padded / V::lanes, [&](int panel, auto width) TB_INLINED {
         constexpr int P = decltype(width)::value;
         for (int k = 0; k < layer.in; ++k) {
             const int start = batch.starts[k], end = batch.starts[k + 1];

@@ -26,7 +26,7 @@ bool supported(const TrainingSet* set) {
 enum Status { done = 0, out_of_memory = 1, unknown_instruction_set = 2 };
 
 template <class Scalar, class Function>
-int answer(const Plan& plan, const char* name, const Tensors<Scalar>& tensors, Function TrainingSet::*function) {
+int answer(const Plan& plan, const char* name, const Tensors<Scalar>& tensors, Function TrainingSet::* function) {
     for (const TrainingSet* set : sets) {
         if (!supported(set) || std::strcmp(name, set->name)) continue;
         try {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "simd/parallel.hpp"
 #include "network.hpp"
+#include "simd/parallel.hpp"
 
 namespace {
 
@@ -15,8 +15,7 @@ template <class V, int R>
 void take_steps(const Plan& plan, const Tensors<typename V::scalar>& tensors) {
     const int threads = std::max(1, std::min(plan.threads, plan.runs));
     std::vector<std::unique_ptr<Network<V, R>>> networks;
-    for (int thread = 0; thread < threads; ++thread)
-        networks.push_back(std::make_unique<Network<V, R>>(plan, tensors));
+    for (int thread = 0; thread < threads; ++thread) networks.push_back(std::make_unique<Network<V, R>>(plan, tensors));
     in_parallel(plan.runs, threads, [&](long run, int thread) {
         Network<V, R>& network = *networks[thread];
         network.load(int(run));
@@ -34,9 +33,12 @@ void take_steps(const Plan& plan, const Tensors<typename V::scalar>& tensors) {
 
 template <class V>
 void train(const Plan& plan, const Tensors<typename V::scalar>& tensors) {
-    if (plan.rule == plain_descent) take_steps<V, plain_descent>(plan, tensors);
-    else if (plan.rule == momentum_descent) take_steps<V, momentum_descent>(plan, tensors);
-    else take_steps<V, adam>(plan, tensors);
+    if (plan.rule == plain_descent)
+        take_steps<V, plain_descent>(plan, tensors);
+    else if (plan.rule == momentum_descent)
+        take_steps<V, momentum_descent>(plan, tensors);
+    else
+        take_steps<V, adam>(plan, tensors);
 }
 
 constexpr TrainingSet training_set(const char* name) { return {name, train<Floats>, train<Doubles>}; }

@@ -27,7 +27,7 @@ TB_INLINE void turn(Floats (&square)[16]) {
         a[i] = _mm512_unpacklo_ps(square[i].v, square[i + 1].v);
         a[i + 1] = _mm512_unpackhi_ps(square[i].v, square[i + 1].v);
     }
-    const auto pairs = [](__m512 x, __m512 y, bool high) __attribute__((always_inline)) {
+    const auto pairs = [](__m512 x, __m512 y, bool high) TB_INLINED {
         const __m512d p = _mm512_castps_pd(x), q = _mm512_castps_pd(y);
         return _mm512_castpd_ps(high ? _mm512_unpackhi_pd(p, q) : _mm512_unpacklo_pd(p, q));
     };
@@ -76,8 +76,8 @@ TB_INLINE void turn(Floats (&square)[8]) {
 // to[j, i] = from[i, j] for i < height, j < width, zeros for i from there to the next whole vector; both are whole
 // numbers of vectors in memory, and nothing is written to rows of `to` from `width` on.
 template <class V>
-void transpose(const typename V::scalar* from, std::ptrdiff_t from_step, int height, int width,
-               typename V::scalar* to, std::ptrdiff_t to_step) {
+void transpose(const typename V::scalar* from, std::ptrdiff_t from_step, int height, int width, typename V::scalar* to,
+               std::ptrdiff_t to_step) {
     for (int i = 0; i < height; i += V::lanes)
         for (int j = 0; j < width; j += V::lanes) {
             V square[V::lanes];

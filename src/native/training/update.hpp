@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "simd/simd.hpp"
 #include "plan.hpp"
+#include "simd/simd.hpp"
 
 namespace {
 
