@@ -5,9 +5,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from tangentbench.errors import UnknownName
+from tangentbench.networks.deep_architecture import DeepArchitecture
 from tangentbench.networks.initialisation import stream
-from tangentbench.networks.resnet_runs import DeepArchitecture, FullyConnectedRuns, ModuleRuns, draw_runs
-from tangentbench.networks.resnets import FullyConnected, ResNet
+from tangentbench.networks.resnet_runs import FullyConnectedRuns, ModuleRuns, draw_runs
+from tangentbench.networks.resnets import FullyConnected, ResNet, build
 from tangentbench.training.batches import Examples
 from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train
@@ -25,7 +26,7 @@ def architecture(kind, normalisation):
 
 
 def alone(kind, normalisation, run, seed=0):
-    return architecture(kind, normalisation).network(stream(seed, run).initial_seed())
+    return build(architecture(kind, normalisation), stream(seed, run).initial_seed())
 
 
 def batch(runs=RUNS):
@@ -96,8 +97,8 @@ def test_runs_are_drawn_from_their_own_streams():
 
 
 def test_the_architecture_chooses_the_network():
-    assert isinstance(architecture("fc", "selu").network(0), FullyConnected)
-    assert isinstance(architecture("resnet", "selu").network(0), ResNet)
+    assert isinstance(build(architecture("fc", "selu"), 0), FullyConnected)
+    assert isinstance(build(architecture("resnet", "selu"), 0), ResNet)
     assert isinstance(draw_runs(architecture("fc", "selu"), [0], 0), FullyConnectedRuns)
     assert isinstance(draw_runs(architecture("resnet", "selu"), [0], 0), ModuleRuns)
     with pytest.raises(UnknownName, match="transformer"):

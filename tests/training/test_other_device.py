@@ -14,8 +14,9 @@ from second_device import lazy_device
 
 from tangentbench.networks import stack
 from tangentbench.networks.architecture import convolutional, fully_connected
+from tangentbench.networks.deep_architecture import DeepArchitecture, Normalisation
 from tangentbench.networks.gated import RELU, GatedNets, build, decoupled
-from tangentbench.networks.resnet_runs import DeepArchitecture, ModuleRuns, draw_runs
+from tangentbench.networks.resnet_runs import ModuleRuns, draw_runs
 from tangentbench.networks.resnets import ResNet
 from tangentbench.networks.stack import move
 from tangentbench.training import loop, optimisers, representations
@@ -110,8 +111,9 @@ def test_convolutions_make_nothing_on_the_cpu() -> None:
 
 
 @pytest.mark.parametrize("normalisation", ["batch_norm", "fixup"])
-def test_modules_follow_their_stacks(normalisation: str) -> None:
-    nets = ModuleRuns([ResNet(8, 4, 3, normalisation, seed=seed) for seed in (0, 1)])
+def test_modules_follow_their_stacks(normalisation: Normalisation) -> None:
+    architecture = DeepArchitecture("resnet", 8, 4, normalisation, (3, 16, 16), 3)
+    nets = ModuleRuns([ResNet(architecture, seed) for seed in (0, 1)])
     move(nets, "meta")
     outputs = nets.outputs(torch.empty(2, 3, 3, 8, 8, device="meta"), training=True)
     outputs.sum().backward()

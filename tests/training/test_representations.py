@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tangentbench.networks.resnet_runs import DeepArchitecture, draw_runs
+from tangentbench.networks.deep_architecture import DeepArchitecture
+from tangentbench.networks.resnet_runs import draw_runs
 from tangentbench.theory.activations import activation
 from tangentbench.training.batches import Examples
 from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train

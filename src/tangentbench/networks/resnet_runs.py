@@ -1,63 +1,33 @@
-"""Many runs of a deep normalised network for the training loop, with weights drawn by models/normalised.py.
+"""Many runs of a deep normalised network for the training loop, with weights drawn by `resnets.py`.
 
-Fully connected networks are one batched product a layer for all runs. Convolutions go run by run: measured on a CPU,
-grouped ones reach two thirds of their speed.
+Fully connected networks compute one batched product per layer for all runs. Convolutions are computed run by run:
+measured on a CPU, grouped convolutions reach two thirds of that speed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tangentbench.errors import UnknownName
+from tangentbench.networks.deep_architecture import DeepArchitecture
 from tangentbench.networks.initialisation import stream
 from tangentbench.networks.ops import dense
-from tangentbench.networks.resnets import ACTIVATIONS, FullyConnected, ResNet
+from tangentbench.networks.resnets import ACTIVATIONS, FullyConnected, build
 from tangentbench.networks.stack import Stack
 
-ARCHITECTURES = ("fc", "resnet")
-WIDTH_TOGETHER = 256
+WIDEST_TOGETHER = 256
 """Up to this width fully connected runs take 0 to 30 % less time together than one by one on a CPU (measured)."""
-BATCH_NORM_MOMENTUM = 0.1
-"""The share of the newest batch in the running moments, torch's own."""
-
-
-@dataclass(frozen=True)
-class DeepArchitecture:
-    """What the runs of a batch share; `width` counts a layer's units, or the channels of a ResNet's first stage."""
-
-    kind: str
-    depth: int
-    width: int
-    normalisation: str
-    image_shape: tuple[int, int, int]
-    """(channels, height, width)"""
-    classes: int
-    fan: str = "fan_out"
-    skip_scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in ARCHITECTURES:
-            raise UnknownName("architecture", self.kind, ARCHITECTURES)
-
-    def network(self, seed: int) -> FullyConnected | ResNet:
-        if self.kind == "fc":
-            channels, height, width = self.image_shape
-            inputs = channels * height * width
-            return FullyConnected(inputs, self.width, self.depth, self.classes, self.normalisation, self.fan, seed)
-        return ResNet(
-            self.depth, self.width, self.classes, self.normalisation, self.fan, skip_scale=self.skip_scale, seed=seed
-        )
+_BATCH_NORM_MOMENTUM = 0.1
+"""The weight of the newest batch in the running moments, torch's default."""
 
 
 def gains_together(architecture: DeepArchitecture) -> bool:
-    """Whether runs that train together are done sooner; larger ones only crowd each other out of the caches."""
-    return architecture.kind == "fc" and architecture.width <= WIDTH_TOGETHER
+    """Whether training runs together is faster; large networks only evict each other from the caches."""
+    return architecture.kind == "fc" and architecture.width <= WIDEST_TOGETHER
 
 
 class DeepNets(Protocol):
@@ -75,15 +45,15 @@ class DeepNets(Protocol):
 
 
 def draw_runs(architecture: DeepArchitecture, runs: Sequence[int], seed: int) -> DeepNets:
-    """Untrained networks; run k is a function of (seed, k) alone."""
-    networks = [architecture.network(stream(seed, run).initial_seed()) for run in runs]
+    """Untrained networks; run k depends on (seed, k) alone."""
+    networks = [build(architecture, stream(seed, run).initial_seed()) for run in runs]
     if architecture.kind == "fc":
         return FullyConnectedRuns([network for network in networks if isinstance(network, FullyConnected)])
     return ModuleRuns(networks)
 
 
 class ModuleRuns:
-    """Separate torch modules whose parameters, gradients and buffers lie in stacks."""
+    """Separate torch modules whose parameters, gradients and buffers are slices of stacks."""
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         self.networks = list(networks)
@@ -113,9 +83,9 @@ class ModuleRuns:
 
     def moved(self) -> None:
         """Follow the stacks to the device they are on now."""
-        place = next(iter(self.parameters.tensors.values())).device
+        device = next(iter(self.parameters.tensors.values())).device
         for network in self.networks:
-            network.to(place)
+            network.to(device)
         self._attach()
 
     def keep(self, slots: Sequence[int]) -> None:
@@ -126,12 +96,12 @@ class ModuleRuns:
 
     def outputs(self, inputs: Tensor, training: bool = False) -> Tensor:
         self._switch(training)
-        return torch.stack([network(pixel_major(own)) for network, own in zip(self.networks, inputs, strict=True)])
+        return torch.stack([network(_channels_last(own)) for network, own in zip(self.networks, inputs, strict=True)])
 
     def representations(self, inputs: Tensor, training: bool = False) -> Tensor:
         self._switch(training)
         pairs: Any = zip(self.networks, inputs, strict=True)
-        return torch.stack([network.representation(pixel_major(own)) for network, own in pairs])
+        return torch.stack([network.representation(_channels_last(own)) for network, own in pairs])
 
     def _switch(self, training: bool) -> None:
         for network in self.networks:
@@ -139,10 +109,10 @@ class ModuleRuns:
                 network.train(training)
 
 
-def pixel_major(images: Tensor) -> Tensor:
-    """The same images (B, channels, height, width) with the channels of a pixel side by side in memory.
+def _channels_last(images: Tensor) -> Tensor:
+    """The same images (B, channels, height, width) with the channels of each pixel contiguous in memory.
 
-    All later layers keep that order; narrow ResNets take 10 to 25 % less time with it on a CPU (measured).
+    All later layers keep that layout; narrow ResNets take 10 to 25 % less time with it on a CPU (measured).
     """
     return images.contiguous(memory_format=torch.channels_last)
 
@@ -155,13 +125,13 @@ class FullyConnectedRuns:
         self.depth = len(first.layers)
         self.normalisation = first.normalisation
         self.activation = ACTIVATIONS[self.normalisation]()
-        states = [stacked_names(network) for network in networks]
+        states = [_named_tensors(network) for network in networks]
         shapes = {name: tuple(tensor.shape) for name, tensor in states[0].items()}
         moments = {name: shape for name, shape in shapes.items() if name.startswith("running")}
-        learnt = {name: shape for name, shape in shapes.items() if name not in moments}
-        products = [name for name in learnt if name.startswith(("weight", "bias"))]
+        learned = {name: shape for name, shape in shapes.items() if name not in moments}
+        products = [name for name in learned if name.startswith(("weight", "bias"))]
         dtype = first.read_out.weight.dtype
-        self.parameters = Stack(learnt, len(networks), tracked=True, overwritten=products, dtype=dtype)
+        self.parameters = Stack(learned, len(networks), tracked=True, overwritten=products, dtype=dtype)
         self.buffers = Stack(moments, len(networks), tracked=False, dtype=dtype)
         with torch.no_grad():
             for slot, state in enumerate(states):
@@ -186,16 +156,16 @@ class FullyConnectedRuns:
     def _normalised(self, signal: Tensor, layer: int, training: bool) -> Tensor:
         if self.normalisation == "batch_norm":
             moments = self.buffers[f"running_mean_{layer}"], self.buffers[f"running_var_{layer}"]
-            return batch_norm(signal, *moments, *self._scale_and_shift(layer), training)
+            return _batch_norm(signal, *moments, *self._scale_and_shift(layer), training)
         if self.normalisation == "layer_norm":
-            return layer_norm(signal, *self._scale_and_shift(layer))
+            return _layer_norm(signal, *self._scale_and_shift(layer))
         return signal
 
     def _scale_and_shift(self, layer: int) -> tuple[Tensor, Tensor]:
         return self.parameters[f"scale_{layer}"], self.parameters[f"shift_{layer}"]
 
 
-def stacked_names(network: FullyConnected) -> dict[str, Tensor]:
+def _named_tensors(network: FullyConnected) -> dict[str, Tensor]:
     """One network's parameters and running moments by the names of `FullyConnectedRuns`; weights are (in, out)."""
     state: dict[str, Tensor] = {}
     for number, layer in enumerate(network.layers, start=1):
@@ -214,20 +184,20 @@ def stacked_names(network: FullyConnected) -> dict[str, Tensor]:
     return state | {f"weight_{top}": network.read_out.weight.T, f"bias_{top}": network.read_out.bias}
 
 
-def batch_norm(signal: Tensor, mean: Tensor, var: Tensor, scale: Tensor, shift: Tensor, training: bool) -> Tensor:
+def _batch_norm(signal: Tensor, mean: Tensor, var: Tensor, scale: Tensor, shift: Tensor, training: bool) -> Tensor:
     """Batch normalisation of each run over its own batch: signal (R, B, w), everything else (R, w).
 
-    The runs' units lie side by side for it, (B, R w), so that one call serves all; the moments change in place.
+    One call normalises all runs: their units are concatenated to (B, R w). The moments change in place.
     """
     runs, batch, width = signal.shape
     columns = signal.transpose(0, 1).reshape(batch, runs * width)
     normalised = functional.batch_norm(
-        columns, mean.view(-1), var.view(-1), scale.view(-1), shift.view(-1), training, BATCH_NORM_MOMENTUM
+        columns, mean.view(-1), var.view(-1), scale.view(-1), shift.view(-1), training, _BATCH_NORM_MOMENTUM
     )
     return normalised.view(batch, runs, width).transpose(0, 1)
 
 
-def layer_norm(signal: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+def _layer_norm(signal: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """Layer normalisation of signal (R, B, w) with each run's scale and shift (R, w)."""
     width = signal.shape[-1:]
     if len(signal) == 1:

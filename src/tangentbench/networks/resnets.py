@@ -1,4 +1,4 @@
-"""Deep networks with five ways to keep their signal: fully connected ones, and the ResNets of CIFAR-10.
+"""Deep networks with five ways to preserve the norm of their signal: fully connected ones, and the ResNets of CIFAR-10.
 
     batch_norm    batch normalisation before every activation, ReLU
     layer_norm    layer normalisation before every activation, ReLU
@@ -18,15 +18,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tangentbench.errors import UnknownName
+from tangentbench.networks.deep_architecture import (
+    KERNEL_SIZE,
+    NORMALISATIONS,
+    STAGES,
+    DeepArchitecture,
+    Fan,
+    Normalisation,
+    blocks_per_stage,
+)
 from tangentbench.theory.activations import norm_relu_scale, norm_relu_shift, selu_constants
 
 KINK = -1.5975
 """c of NormReLU, printed in section 7."""
-NORMALISATIONS = ("batch_norm", "layer_norm", "norm_relu", "selu", "fixup")
-FANS = ("fan_out", "fan_in")
-STAGES = 3
-KERNEL = 3
 
 
 class NormReLU(nn.Module):
@@ -52,26 +56,19 @@ class SeLU(nn.Module):
         return self.scale * functional.elu(x, self.alpha)
 
 
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+ACTIVATIONS: dict[Normalisation, Callable[[], nn.Module]] = {
     "batch_norm": nn.ReLU,
     "layer_norm": nn.ReLU,
     "norm_relu": NormReLU,
     "selu": SeLU,
     "fixup": nn.ReLU,
 }
-RELU_GAIN = {name: 1.0 if name in ("norm_relu", "selu") else 2.0 for name in NORMALISATIONS}
+_GAIN = {name: 1.0 if name in ("norm_relu", "selu") else 2.0 for name in NORMALISATIONS}
 """ReLU halves the second moment, normalised activations keep it."""
 
 
-def check(normalisation: str, fan: str) -> None:
-    if normalisation not in NORMALISATIONS:
-        raise UnknownName("normalisation", normalisation, NORMALISATIONS)
-    if fan not in FANS:
-        raise UnknownName("fan", fan, FANS)
-
-
-def fill_gaussian(weight: Tensor, gain: float, fan: str, generator: torch.Generator) -> None:
-    """Variance gain / (kernel area * channels) for a weight of shape (out, in, ...)."""
+def _fill_gaussian(weight: Tensor, gain: float, fan: Fan, generator: torch.Generator) -> None:
+    """Draw weights of variance gain / (kernel area * channels) for a weight of shape (out, in, ...)."""
     channels = weight.shape[0 if fan == "fan_out" else 1]
     area = weight[0, 0].numel()
     with torch.no_grad():
@@ -79,29 +76,24 @@ def fill_gaussian(weight: Tensor, gain: float, fan: str, generator: torch.Genera
 
 
 class FullyConnected(nn.Module):
-    """`depth` hidden layers of one width and a linear read-out, for inputs flattened to `inputs` numbers."""
+    """`depth` hidden layers of equal width and a linear read-out, on flattened images."""
 
-    def __init__(
-        self, inputs: int, width: int, depth: int, classes: int, normalisation: str, fan: str = "fan_out", seed: int = 0
-    ) -> None:
+    def __init__(self, architecture: DeepArchitecture, seed: int = 0) -> None:
         super().__init__()
-        check(normalisation, fan)
-        if normalisation == "fixup":
-            raise ValueError("Fixup is an initialisation of residual networks, not of fully connected ones")
-        self.normalisation = normalisation
+        self.normalisation = architecture.normalisation
         generator = torch.Generator().manual_seed(seed)
-        normalises = normalisation in ("batch_norm", "layer_norm")
-        norm = nn.BatchNorm1d if normalisation == "batch_norm" else nn.LayerNorm
+        normalises = architecture.has_normalisation_layers
+        norm = nn.BatchNorm1d if self.normalisation == "batch_norm" else nn.LayerNorm
         self.layers = nn.ModuleList()
-        for layer in range(depth):
-            linear = nn.Linear(inputs if layer == 0 else width, width, bias=not normalises)
-            fill_gaussian(linear.weight, RELU_GAIN[normalisation], fan, generator)
+        for layer in architecture.hidden_layers():
+            linear = nn.Linear(layer.inputs, layer.outputs, bias=not normalises)
+            _fill_gaussian(linear.weight, _GAIN[self.normalisation], architecture.fan, generator)
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
-            middle = [norm(width)] if normalises else []
-            self.layers.append(nn.Sequential(linear, *middle, ACTIVATIONS[normalisation]()))
-        self.read_out = nn.Linear(width, classes)
-        fill_gaussian(self.read_out.weight, 1.0, "fan_in", generator)
+            middle = [norm(layer.outputs)] if normalises else []
+            self.layers.append(nn.Sequential(linear, *middle, ACTIVATIONS[self.normalisation]()))
+        self.read_out = nn.Linear(architecture.width, architecture.classes)
+        _fill_gaussian(self.read_out.weight, 1.0, "fan_in", generator)
         nn.init.zeros_(self.read_out.bias)
 
     def representation(self, x: Tensor) -> Tensor:
@@ -115,8 +107,8 @@ class FullyConnected(nn.Module):
         return self.read_out(self.representation(x))  # type: ignore[no-any-return]
 
 
-class Scalar(nn.Module):
-    """A learnt number that is added to the signal or multiplied with it: Fixup's biases and scales."""
+class _Scalar(nn.Module):
+    """A learned number that is added to the signal or multiplied with it: Fixup's biases and scales."""
 
     def __init__(self, start: float, multiplies: bool = False) -> None:
         super().__init__()
@@ -127,43 +119,43 @@ class Scalar(nn.Module):
         return x * self.value if self.multiplies else x + self.value
 
 
-def channel_norm(normalisation: str, channels: int) -> nn.Module:
-    """The normalisation layer of a convolution's output; for layer normalisation over all of an image's channels."""
+def _channel_norm(normalisation: Normalisation, channels: int) -> nn.Module:
+    """The normalisation layer after a convolution; layer normalisation is over all channels of an image."""
     if normalisation == "batch_norm":
         return nn.BatchNorm2d(channels)
     return nn.GroupNorm(1, channels) if normalisation == "layer_norm" else nn.Identity()
 
 
-def convolution(entering: int, leaving: int, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(entering, leaving, KERNEL, stride, padding=1, bias=False)
+def _convolution(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, KERNEL_SIZE, stride, padding=1, bias=False)
 
 
-class Block(nn.Module):
+class _Block(nn.Module):
     """Two convolutions beside a shortcut without parameters (every second pixel, missing channels zero)."""
 
-    def __init__(self, entering: int, leaving: int, stride: int, normalisation: str, skip_scale: float) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, normalisation: Normalisation, skip_scale: float) -> None:
         super().__init__()
-        self.stride, self.added, self.skip_scale = stride, leaving - entering, skip_scale
-        self.first, self.second = convolution(entering, leaving, stride), convolution(leaving, leaving)
+        self.stride, self.added, self.skip_scale = stride, outputs - inputs, skip_scale
+        self.first, self.second = _convolution(inputs, outputs, stride), _convolution(outputs, outputs)
         activation = ACTIVATIONS[normalisation]
         if normalisation == "fixup":
             self.branch = nn.Sequential(
-                Scalar(0.0),
+                _Scalar(0.0),
                 self.first,
-                Scalar(0.0),
+                _Scalar(0.0),
                 activation(),
-                Scalar(0.0),
+                _Scalar(0.0),
                 self.second,
-                Scalar(1.0, multiplies=True),
-                Scalar(0.0),
+                _Scalar(1.0, multiplies=True),
+                _Scalar(0.0),
             )
         else:
             self.branch = nn.Sequential(
                 self.first,
-                channel_norm(normalisation, leaving),
+                _channel_norm(normalisation, outputs),
                 activation(),
                 self.second,
-                channel_norm(normalisation, leaving),
+                _channel_norm(normalisation, outputs),
             )
         self.activation = activation()
 
@@ -176,55 +168,43 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """The ResNet of CIFAR-10: 3 stages of (depth - 2) / 6 blocks with channels, 2 channels, 4 channels.
 
-    How skip connections go together with NormReLU is not said in the paper: `skip_scale` 1 takes the plain sum,
+    The paper does not say how skip connections are combined with NormReLU: `skip_scale` 1 takes the plain sum,
     sqrt(1/2) keeps its second moment within a stage.
     """
 
-    def __init__(
-        self,
-        depth: int,
-        channels: int,
-        classes: int,
-        normalisation: str,
-        fan: str = "fan_out",
-        skip_scale: float = 1.0,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, architecture: DeepArchitecture, seed: int = 0) -> None:
         super().__init__()
-        check(normalisation, fan)
-        if depth < 8 or (depth - 2) % (2 * STAGES):
-            raise ValueError(f"a CIFAR ResNet has 6 k + 2 layers (8, 14, 20, 32, 110, ...), not {depth}")
-        blocks = (depth - 2) // (2 * STAGES)
+        normalisation, channels = architecture.normalisation, architecture.width
         fixup = normalisation == "fixup"
         self.stem = nn.Sequential(
-            convolution(3, channels),
-            Scalar(0.0) if fixup else channel_norm(normalisation, channels),
+            _convolution(architecture.image_shape[0], channels),
+            _Scalar(0.0) if fixup else _channel_norm(normalisation, channels),
             ACTIVATIONS[normalisation](),
         )
         self.blocks = nn.Sequential()
-        entering = channels
+        inputs = channels
         for stage in range(STAGES):
-            for block in range(blocks):
-                leaving = channels * 2**stage
+            for block in range(blocks_per_stage(architecture.depth)):
+                outputs = channels * 2**stage
                 stride = 2 if stage and block == 0 else 1
-                self.blocks.append(Block(entering, leaving, stride, normalisation, skip_scale))
-                entering = leaving
-        self.before_read_out: nn.Module = Scalar(0.0) if fixup else nn.Identity()
-        self.read_out = nn.Linear(entering, classes)
-        self.draw(normalisation, fan, torch.Generator().manual_seed(seed))
+                self.blocks.append(_Block(inputs, outputs, stride, normalisation, architecture.skip_scale))
+                inputs = outputs
+        self.before_read_out: nn.Module = _Scalar(0.0) if fixup else nn.Identity()
+        self.read_out = nn.Linear(inputs, architecture.classes)
+        self._draw(architecture, torch.Generator().manual_seed(seed))
 
-    def draw(self, normalisation: str, fan: str, generator: torch.Generator) -> None:
-        """The paper's Gaussian weights; for Fixup a branch starts at zero and its first convolution is shrunk."""
+    def _draw(self, architecture: DeepArchitecture, generator: torch.Generator) -> None:
+        """Gaussian weights as the paper prints; with Fixup branches start at zero and first convolutions are scaled."""
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                fill_gaussian(module.weight, RELU_GAIN[normalisation], fan, generator)
-        fill_gaussian(self.read_out.weight, 1.0, "fan_in", generator)
+                _fill_gaussian(module.weight, _GAIN[architecture.normalisation], architecture.fan, generator)
+        _fill_gaussian(self.read_out.weight, 1.0, "fan_in", generator)
         nn.init.zeros_(self.read_out.bias)
-        if normalisation != "fixup":
+        if architecture.normalisation != "fixup":
             return
         nn.init.zeros_(self.read_out.weight)
         for block in self.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, _Block)
             with torch.no_grad():
                 # L^(-1/(2m-2)) with L branches of m = 2 layers
                 block.first.weight.mul_(len(self.blocks) ** -0.5)
@@ -236,6 +216,11 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.read_out(self.before_read_out(self.representation(x)))  # type: ignore[no-any-return]
+
+
+def build(architecture: DeepArchitecture, seed: int) -> FullyConnected | ResNet:
+    """The network that `architecture` describes, with initial weights drawn from `seed`."""
+    return (FullyConnected if architecture.kind == "fc" else ResNet)(architecture, seed)
 
 
 def parameter_count(net: nn.Module) -> int:
