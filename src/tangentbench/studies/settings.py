@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import msgspec
 import msgspec.inspect
@@ -23,6 +23,7 @@ from tangentbench.errors import InvalidConfig, TangentbenchError
 from tangentbench.studies.modules import import_if_there
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base of every record; groups of settings inside one are records too."""
 
