@@ -6,8 +6,10 @@ from matplotlib.figure import Figure
 
 from tangentbench.claims import HELD, decide, evaluate
 from tangentbench.config import SCALES
+from tangentbench.errors import InvalidConfig
 from tangentbench.paths import Paths, find_root
-from tangentbench.studies.registry import Context, check_settings, figure_function, study_function
+from tangentbench.studies.registry import Context, figure_function, on_settings, study_function
+from tangentbench.studies.settings import read_settings, settings_record
 from tangentbench.suite.catalogue import load_catalogue
 
 ARTIFACTS = ("conditioning_table_mu", "conditioning_fig2", "conditioning_fig6")
@@ -22,18 +24,35 @@ def catalogue():
 def tables(catalogue):
     """Each artifact's table at each scale; all of them are cheap at every scale."""
     return {
-        (name, scale): study_function(artifact)(Context(seed=0), **artifact.settings_at(scale))
+        (name, scale): on_settings(study_function(artifact), artifact, artifact.settings_at(scale), Context(seed=0))
         for name in ARTIFACTS
         for artifact in [catalogue.artifact(name)]
         for scale in SCALES
     }
 
 
-@pytest.mark.parametrize("name", ARTIFACTS)
-def test_settings_are_the_parameters(catalogue, name):
-    artifact = catalogue.artifact(name)
-    for scale in SCALES:
-        check_settings(study_function(artifact), artifact.settings_at(scale), "conditioning.yaml", name)
+@pytest.mark.parametrize(
+    ("name", "changes", "key", "reason"),
+    [
+        ("conditioning_table_mu", {"activations": [{"c": -1.5}]}, "activations", "no name"),
+        ("conditioning_fig2", {"inputs": [3.0, -4.0]}, "inputs", "smaller"),
+        ("conditioning_fig2", {"inputs": [1.0]}, "inputs", "length 2"),
+        ("conditioning_fig2", {"points": 1}, "points", ">= 2"),
+        ("conditioning_fig6", {"squared_norms": [1.5, 2.0]}, "squared_norms", "1 must be between"),
+        ("conditioning_theorem5", {"activations_applied": "both"}, "activations_applied", "definition, proof"),
+        ("conditioning_theorem5", {"deltas": [0.0]}, "deltas", "> 0"),
+        ("conditioning_theorem3", {"unequal_norms": {"c": -1.0}}, "unequal_norms", "missing setting squared_norms"),
+        ("conditioning_training", {"loss_ratio": 2.0}, "loss_ratio", "<= 1"),
+        ("conditioning_training", {"top_layer": {"width": 8}}, "top_layer", "missing setting max_steps"),
+        ("conditioning_training", {"uncentred_activations": [{"slope": 1}]}, "uncentred_activations", "no name"),
+    ],
+)
+def test_a_wrong_setting_is_said_with_its_file_and_key(catalogue, name, changes, key, reason):
+    settings = {**catalogue.artifact(name).settings_at("quick"), **changes}
+    with pytest.raises(InvalidConfig) as error:
+        read_settings(settings_record("conditioning", name), settings, "catalogue.yaml", f"artifacts.{name}.settings")
+    assert str(error.value).startswith(f"catalogue.yaml at artifacts.{name}.settings.{key}")
+    assert reason in error.value.reason
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -72,7 +91,7 @@ def test_a_wrong_activation_fails_its_claim(catalogue):
     """Another kink is another mu: the claims do not hold of themselves."""
     artifact = catalogue.artifact("conditioning_table_mu")
     settings = {"activations": [{"name": "norm_relu", "c": -1.0}], "own_activations": []}
-    table = study_function(artifact)(Context(seed=0), **settings)
+    table = on_settings(study_function(artifact), artifact, settings, Context(seed=0))
     (claim,) = [claim for claim in artifact.claims if claim.name.endswith("norm_relu")]
     assert decide(claim, artifact, "quick", table).state != HELD
 

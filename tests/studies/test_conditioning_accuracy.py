@@ -8,34 +8,37 @@ from matplotlib.figure import Figure
 from tangentbench.claims import FAILED, HELD, decide
 from tangentbench.config import SCALES
 from tangentbench.datasets.prepare.pipeline import prepare
-from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.errors import InvalidConfig
 from tangentbench.paths import Paths, find_root
 from tangentbench.studies.conditioning.measure import trainings
-from tangentbench.studies.conditioning.measure.accuracy import RUN_QUANTITIES, accuracies, of_run
-from tangentbench.studies.conditioning.measure.trainings import epochs_to_reach, run_bytes
-from tangentbench.studies.conditioning.settings import Course, Shape, architecture, parsed, record
+from tangentbench.studies.conditioning.measure.accuracy import accuracies
+from tangentbench.studies.conditioning.measure.histories import RUN_QUANTITIES, epochs_to_reach, run_summary
+from tangentbench.studies.conditioning.measure.training_key import training_key
+from tangentbench.studies.conditioning.memory import run_bytes
+from tangentbench.studies.conditioning.settings import Schedule, Trainings
 from tangentbench.studies.registry import Context, figure_function, study_function
+from tangentbench.studies.settings import read_settings
 from tangentbench.suite.catalogue import load_catalogue
-from tangentbench.training.optimisers import StepDecay, StepDrops
+from tangentbench.training.optimisers import UPDATES, StepDecay, StepDrops
 
 PATHS = Paths(find_root())
 FIGURES = tuple(f"conditioning_fig{number}" for number in (1, 3, 4, 5, 7, 8))
-COURSE = {
+SCHEDULE = {
     "epochs": 3,
     "batch_size": 20,
     "optimiser": "sgd",
     "momentum": 0.9,
     "weight_decay": 0.0,
-    "step_drop": 0.1,
-    "step_drop_every_epochs": 2,
+    "learning_rate_drop": 0.1,
+    "drop_every_epochs": 2,
 }
 TINY = {
-    "steps": {"fc_2": {"norm_relu": 0.02, "batch_norm": 0.05}},
+    "learning_rates": {"fc_2": {"norm_relu": 0.02, "batch_norm": 0.05}},
     "shape": {"fc_width": 8, "resnet_channels": 2, "fc_initialisation": "fan_in", "skip_scale": 0.7},
-    "course": COURSE,
+    "schedule": SCHEDULE,
     "drop_epochs": {},
     "images": {"train": 60, "test": 30, "probe": 10, "side": 8},
-    "step_choice": {"how": "validation", "grid": {"fc": [0.001, 0.05], "resnet": [0.01]}, "epochs": 1, "held_out": 20},
+    "learning_rate_search": {"grid": {"fc": [0.001, 0.05], "resnet": [0.01]}, "epochs": 1, "held_out": 20},
     "runs": 2,
     "augmentation": False,
     "probe_absolute": False,
@@ -58,8 +61,13 @@ def context(photographs):
     return Context(seed=0, datasets={"photographs": photographs})
 
 
+def settings_of(networks, normalisations, **changes):
+    raw = {**TINY, "networks": networks, "normalisations": normalisations, **changes}
+    return read_settings(Trainings, raw, "catalogue.yaml", "settings")
+
+
 def table_of(context, networks, normalisations, **changes):
-    return accuracies(context, networks=networks, normalisations=normalisations, **{**TINY, **changes})
+    return accuracies(context, settings_of(networks, normalisations, **changes))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +90,7 @@ def test_every_run_has_its_curves_and_the_dot_product_before_training(table):
     assert dots.between(-1, 1).all()
 
 
-def test_the_step_is_the_best_of_the_grid_on_held_out_images_and_recorded(table):
+def test_the_learning_rate_is_the_best_of_the_grid_on_held_out_images_and_recorded(table):
     for normalisation in ("norm_relu", "batch_norm"):
         own = table[table["normalisation"] == normalisation]
         tried = own[own["quantity"] == "validation accuracy"]
@@ -92,18 +100,18 @@ def test_the_step_is_the_best_of_the_grid_on_held_out_images_and_recorded(table)
         assert (own[own["seed"].notna()]["step_size"] == chosen).all()
 
 
-def test_a_step_with_which_runs_diverge_gives_way_to_the_next_best(context, monkeypatch):
-    grid = {"how": "validation", "grid": {"fc": [0.001, 0.05, 1e6]}, "epochs": 1, "held_out": 20}
+def test_a_learning_rate_with_which_runs_diverge_gives_way_to_the_next_best(context, monkeypatch):
+    search = {"grid": {"fc": [0.001, 0.05, 1e6]}, "epochs": 1, "held_out": 20}
     ranking = {1e6: 90.0, 0.05: 50.0, 0.001: 10.0}
     monkeypatch.setattr(trainings.Training, "validation_accuracies", lambda *_: ranking)
-    table = table_of(context, ["fc_2"], ["norm_relu"], step_choice=grid)
+    table = table_of(context, ["fc_2"], ["norm_relu"], learning_rate_search=search)
     diverged = table[table["quantity"] == "diverged runs"]
     assert dict(zip(diverged["step_size"], diverged["value"], strict=True)) == {1e6: 2, 0.05: 0}
     assert set(table[table["chosen"].eq(True)]["step_size"]) == {0.05}
     assert set(table[table["seed"].notna()]["step_size"]) == {0.05}
     monkeypatch.setattr(trainings, "DIVERGED_LOSS", 0.0)
-    with_every_step = table_of(context, ["fc_2"], ["norm_relu"], step_choice=grid)
-    assert set(with_every_step[with_every_step["seed"].notna()]["step_size"]) == {1e6}
+    with_every_rate = table_of(context, ["fc_2"], ["norm_relu"], learning_rate_search=search)
+    assert set(with_every_rate[with_every_rate["seed"].notna()]["step_size"]) == {1e6}
 
 
 def test_a_loss_that_is_no_number_or_far_too_large_has_diverged():
@@ -116,27 +124,15 @@ def test_a_loss_that_is_no_number_or_far_too_large_has_diverged():
     assert trainings.diverged_runs(pd.DataFrame(rows), classes=10) == 3
 
 
-def test_large_runs_train_one_by_one(context):
-    sizes = {"fc_2": [[0, 1]], "resnet_8": [[0], [1]]}
-    for network, groups in sizes.items():
-        shape = record(Shape, TINY["shape"], "shape")
-        training = trainings.Training(
-            architecture(network, "norm_relu", shape, (3, 8, 8), 10),
-            record(Course, COURSE, "course"),
-            (),
-            *[None] * 7,
-            0,
-        )
-        assert training.groups([0, 1]) == groups
+def test_large_runs_train_one_by_one():
+    for network, groups in {"fc_2": [[0, 1]], "resnet_8": [[0], [1]]}.items():
+        own = settings_of([network], ["norm_relu"]).training(network, "norm_relu")
+        assert trainings.Training(own, "photographs", 2, 0).groups([0, 1]) == groups
 
 
-def test_printed_steps_are_taken_as_they_are(context):
-    table = table_of(context, ["fc_2"], ["norm_relu"], step_choice={"how": "printed"})
+def test_printed_learning_rates_are_taken_as_they_are(context):
+    table = table_of(context, ["fc_2"], ["norm_relu"], learning_rate_search=None)
     assert set(table["step_size"]) == {0.02} and "validation accuracy" not in set(table["quantity"])
-    with pytest.raises(UnknownName, match="selu"):
-        table_of(context, ["fc_2"], ["selu"], step_choice={"how": "printed"})
-    with pytest.raises(UnknownName, match="fc_3"):
-        table_of(context, ["fc_3"], ["norm_relu"], step_choice={"how": "printed"})
 
 
 def test_the_same_seed_gives_the_same_table(context, table):
@@ -148,18 +144,18 @@ def test_a_training_another_table_holds_is_not_trained_again(context, table, mon
         raise AssertionError("trained again")
 
     monkeypatch.setattr(trainings, "train", refuse)
-    lender = Context(seed=0, datasets=context.datasets, tables={"other": table})
-    again = table_of(lender, ["fc_2"], ["batch_norm"], train_level=99.0)
+    with_table = Context(seed=0, datasets=context.datasets, tables={"other": table})
+    again = table_of(with_table, ["fc_2"], ["batch_norm"], train_level=99.0)
     own = table[table["normalisation"] == "batch_norm"]
     curves = ~own["quantity"].isin(RUN_QUANTITIES)
-    lent = again[~again["quantity"].isin(RUN_QUANTITIES)]
-    pd.testing.assert_frame_equal(lent.reset_index(drop=True), own[curves].reset_index(drop=True))
-    assert (again[again["quantity"] == "epochs to level"]["value"] == COURSE["epochs"] + 1).all()
-    fewer = table_of(lender, ["fc_2"], ["batch_norm"], runs=1)
+    reused = again[~again["quantity"].isin(RUN_QUANTITIES)]
+    pd.testing.assert_frame_equal(reused.reset_index(drop=True), own[curves].reset_index(drop=True))
+    assert (again[again["quantity"] == "epochs to level"]["value"] == SCHEDULE["epochs"] + 1).all()
+    fewer = table_of(with_table, ["fc_2"], ["batch_norm"], runs=1)
     assert fewer["seed"].dropna().unique().tolist() == [0]
-    for change in ({"course": {**COURSE, "batch_size": 30}}, {"runs": 3}, {"augmentation": True}):
+    for change in ({"schedule": {**SCHEDULE, "batch_size": 30}}, {"runs": 3}, {"augmentation": True}):
         with pytest.raises(AssertionError, match="trained again"):
-            table_of(lender, ["fc_2"], ["batch_norm"], **change)
+            table_of(with_table, ["fc_2"], ["batch_norm"], **change)
 
 
 def test_augmentation_changes_the_training_and_nothing_else(context, table):
@@ -199,12 +195,12 @@ def test_numbers_of_a_run():
         },
         index=[0, 1, 2, 3],
     )
-    values = of_run(curves, train_level=50.0, chance=10.0)
+    values = run_summary(curves, train_level=50.0, chance=10.0)
     assert tuple(values) == RUN_QUANTITIES
     assert values["last test accuracy"] == 40.0 and values["best test accuracy"] == 45.0
     assert values["last train accuracy"] == 60.0 and values["epochs to level"] == pytest.approx(2.5)
     assert values["rank correlation"] == pytest.approx(-1.0)
-    assert np.isnan(of_run(curves.assign(**{"test accuracy": 10.0}), 50.0, 10.0)["rank correlation"])
+    assert np.isnan(run_summary(curves.assign(**{"test accuracy": 10.0}), 50.0, 10.0)["rank correlation"])
 
 
 @pytest.mark.parametrize(("level", "expected"), [(15.0, 0.5), (20.0, 1.0), (30.0, 1.5), (50.0, 3.0), (10.0, 0.0)])
@@ -212,19 +208,29 @@ def test_epochs_until_a_level(level, expected):
     assert epochs_to_reach(np.array([20.0, 40.0]), level, chance=10.0) == pytest.approx(expected)
 
 
+def architecture(network, normalisation="norm_relu", **shape):
+    settings = settings_of([network], [normalisation], shape=shape)
+    return settings.training(network, normalisation, (3, 32, 32)).architecture
+
+
 def test_memory_of_a_run_counts_parameters_and_activations():
-    wide = architecture("fc_32", "norm_relu", Shape(fc_width=3000), (3, 32, 32), 10)
+    wide = architecture("fc_32", fc_width=3000)
     parameters = 3072 * 3000 + 31 * 3000**2 + 32 * 3000 + 3000 * 10 + 10
     assert run_bytes(wide, 0) == 6 * 4 * parameters
-    narrow = architecture("resnet_32", "norm_relu", Shape(resnet_channels=16), (3, 32, 32), 10)
+    narrow = architecture("resnet_32", resnet_channels=16)
     assert run_bytes(narrow, 128) > 10 * run_bytes(narrow, 0)
 
 
-def test_a_shortened_course_drops_at_the_same_shares():
-    course = Course(**{**COURSE, "epochs": 30, "step_drop_every_epochs": 10})
-    assert course.recipe().schedule == StepDecay(10, 0.1)
-    assert course.shortened(6).recipe().schedule == StepDecay(2, 0.1)
-    assert course.recipe([100, 150]).schedule == StepDrops((100, 150), 0.1)
+def test_a_shortened_schedule_drops_at_the_same_shares():
+    schedule = Schedule(**{**SCHEDULE, "epochs": 30, "drop_every_epochs": 10})
+    assert trainings.recipe(schedule).schedule == StepDecay(10, 0.1)
+    assert trainings.recipe(schedule.shortened(6)).schedule == StepDecay(2, 0.1)
+    assert trainings.recipe(schedule, [100, 150]).schedule == StepDrops((100, 150), 0.1)
+
+
+def test_every_optimiser_of_the_training_loop_can_be_set():
+    for name in UPDATES:
+        assert settings_of(["fc_2"], ["selu"], schedule={**SCHEDULE, "optimiser": name}).schedule.optimiser == name
 
 
 def test_drops_fall_after_their_epochs():
@@ -233,28 +239,62 @@ def test_drops_fall_after_their_epochs():
 
 
 def test_skip_connections_are_scaled_only_without_normalisation():
-    shape = Shape(resnet_channels=4, skip_scale=0.7)
     scales = {
-        name: architecture("resnet_8", name, shape, (3, 8, 8), 10).skip_scale
+        name: architecture("resnet_8", name, resnet_channels=4, skip_scale=0.7).skip_scale
         for name in ("batch_norm", "layer_norm", "fixup", "norm_relu", "selu")
     }
     assert scales == {"batch_norm": 1.0, "layer_norm": 1.0, "fixup": 1.0, "norm_relu": 0.7, "selu": 0.7}
 
 
-def test_mistakes_are_named(context):
-    assert parsed("resnet_110") == ("resnet", 110)
-    with pytest.raises(UnknownName, match="vgg_16"):
-        parsed("vgg_16")
-    with pytest.raises(UnknownName, match="widht"):
-        record(Shape, {"widht": 3}, "shape")
-    with pytest.raises(TangentbenchError, match="epochs"):
-        record(Course, {"batch_size": 3}, "course")
-    with pytest.raises(UnknownName, match="guess"):
-        table_of(context, ["fc_2"], ["selu"], step_choice={"how": "guess"})
-    with pytest.raises(TangentbenchError, match="held_out"):
-        table_of(context, ["fc_2"], ["selu"], step_choice={"how": "validation"})
-    with pytest.raises(UnknownName, match="group_norm"):
-        table_of(context, ["fc_2"], ["group_norm"])
+def test_the_key_of_a_training_is_the_one_in_published_tables(catalogue):
+    """Figure 3's first training at scale quick: a rename must not change it, or tables no longer share trainings."""
+    settings = catalogue.artifact("conditioning_fig3").settings_at("quick")
+    own = read_settings(Trainings, settings, "catalogue.yaml", "settings").training("fc_32", "batch_norm", (3, 16, 16))
+    assert training_key(own, "photographs", 0) == "c62899d244cac7b4"
+    assert training_key(own, "photographs", 1) != "c62899d244cac7b4"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "reason"),
+    [
+        ({"networks": ["vgg_16"]}, "networks", "'vgg_16' is not known here: write fc_DEPTH or resnet_DEPTH"),
+        ({"networks": ["resnet_9"]}, "networks", "6 k + 2 layers"),
+        ({"normalisations": ["fixup"]}, "networks", "fc_2 with fixup: Fixup is"),
+        ({"normalisations": ["group_norm"]}, "normalisations[0]", "allowed: batch_norm, fixup, layer_norm"),
+        ({"learning_rates": {"fc2": {"selu": 0.1}}}, "learning_rates", "'fc2' is not known here"),
+        ({"learning_rates": {"fc_2": {"group_norm": 0.1}}}, "learning_rates[...]", "group_norm"),
+        ({"learning_rates": {"fc_2": {"selu": -0.1}}}, "learning_rates[...][...]", "> 0"),
+        ({"shape": {"widht": 3}}, "shape", "unknown setting widht (allowed: fc_initialisation, fc_width"),
+        ({"schedule": {"batch_size": 3}}, "schedule", "missing setting epochs"),
+        ({"schedule": {**SCHEDULE, "optimiser": "lion"}}, "schedule.optimiser", "allowed: adam, rmsprop, sgd"),
+        ({"drop_epochs": {"selu": [0]}}, "drop_epochs[...][0]", ">= 1"),
+        ({"images": {**TINY["images"], "pixels": "raw"}}, "images.pixels", "allowed: standardised, unit_interval"),
+        ({"learning_rate_search": None}, "learning_rates", "there is none for fc_2 with selu"),
+        (
+            {"learning_rate_search": {"guess": 1}},
+            "learning_rate_search",
+            "unknown setting guess (allowed: epochs,",
+        ),
+        ({"learning_rate_search": {"grid": {"fc": [0.1]}}}, "learning_rate_search", "missing setting epochs"),
+        (
+            {"learning_rate_search": {**TINY["learning_rate_search"], "grid": {"resnet": [0.1]}}},
+            "learning_rate_search.grid",
+            "no learning rates for fc",
+        ),
+        (
+            {"learning_rate_search": {**TINY["learning_rate_search"], "held_out": 60}},
+            "learning_rate_search.held_out",
+            "cannot hold out 60 of 60",
+        ),
+        ({"train_level": 120.0}, "train_level", "<= 100"),
+    ],
+)
+def test_a_wrong_setting_is_said_with_its_file_and_key(changes, key, reason):
+    changes = {"networks": ["fc_2"], "normalisations": ["selu"], **changes}
+    with pytest.raises(InvalidConfig) as error:
+        settings_of(changes.pop("networks"), changes.pop("normalisations"), **changes)
+    assert (error.value.file, error.value.key) == ("catalogue.yaml", f"settings.{key}")
+    assert reason in error.value.reason
 
 
 def made_up(artifact, scale, ahead):
@@ -309,13 +349,13 @@ def test_pictures_have_a_line_for_every_normalisation(catalogue, table, name):
 
 
 def test_figures_share_their_trainings_below_the_papers_scale(catalogue):
-    """Figure 1 lends from Figures 3 and 4; at the paper's scale steps differ, and nothing is waited for."""
+    """Figure 1 reuses trainings of Figures 3 and 4; at the paper's scale learning rates differ, and it uses none."""
     first = catalogue.artifact("conditioning_fig1")
     for scale in ("quick", "cpu"):
-        for lender, network in zip(first.uses_at(scale), first.settings_at(scale)["networks"], strict=True):
-            mine, other = first.settings_at(scale), catalogue.artifact(lender).settings_at(scale)
+        for used, network in zip(first.uses_at(scale), first.settings_at(scale)["networks"], strict=True):
+            mine, other = first.settings_at(scale), catalogue.artifact(used).settings_at(scale)
             assert network in other["networks"]
-            for key in ("shape", "course", "images", "step_choice", "augmentation", "probe_absolute"):
+            for key in ("shape", "schedule", "images", "learning_rate_search", "augmentation", "probe_absolute"):
                 assert mine[key] == other[key]
             assert mine["runs"] <= other["runs"]
     assert first.uses_at("paper") == ()

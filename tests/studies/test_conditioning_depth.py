@@ -9,14 +9,19 @@ from tangentbench.claims import HELD, decide
 from tangentbench.datasets.prepare.pipeline import prepare
 from tangentbench.errors import UnknownName
 from tangentbench.paths import Paths, find_root
-from tangentbench.studies.registry import Context, figure_function, study_function
+from tangentbench.studies.registry import Context, figure_function, on_settings, study_function
 from tangentbench.suite.catalogue import load_catalogue
 
 PATHS = Paths(find_root())
 SMALLER = {
     "conditioning_theorem3": {"depth_max": 300, "records": 25, "images": 25},
     "conditioning_theorem5": {"depth_max": 300, "records": 25, "images": 25},
-    "conditioning_training": {"depths": [1, 4, 16], "images": 16, "width": 128, "top_width": 256},
+    "conditioning_training": {
+        "depths": [1, 4, 16],
+        "images": 16,
+        "top_layer": {"width": 256, "max_steps": 10000},
+        "all_layers": {"width": 128, "max_steps": 2000},
+    },
 }
 
 
@@ -30,6 +35,10 @@ def datasets():
     return {name: prepare(name, PATHS, None, 0, False) for name in ("sphere_pairs", "mnist5k", "photographs")}
 
 
+def measured(artifact, context, settings):
+    return on_settings(study_function(artifact), artifact, settings, context)
+
+
 @pytest.fixture(scope="module")
 def tables(catalogue, datasets):
     """Each artifact's table at quick with smaller samples."""
@@ -38,7 +47,7 @@ def tables(catalogue, datasets):
         artifact = catalogue.artifact(name)
         given = {data: datasets[data] for data in artifact.datasets_at("quick")}
         context = Context(seed=0, datasets=given)
-        found[name] = study_function(artifact)(context, **{**artifact.settings_at("quick"), **smaller})
+        found[name] = measured(artifact, context, {**artifact.settings_at("quick"), **smaller})
     return found
 
 
@@ -73,8 +82,9 @@ def test_wide_networks_take_about_the_steps_of_their_kernel(tables):
 def test_a_network_that_runs_out_of_steps_is_left_empty(catalogue, datasets):
     artifact = catalogue.artifact("conditioning_training")
     settings = {**artifact.settings_at("quick"), **SMALLER["conditioning_training"], "depths": [1], "runs": 1}
-    settings |= {"activations": ["relu"], "uncentred_activations": [], "top_steps": 2, "all_steps": 2}
-    table = study_function(artifact)(Context(seed=0, datasets={"mnist5k": datasets["mnist5k"]}), **settings)
+    few = {"width": 128, "max_steps": 2}
+    settings |= {"activations": ["relu"], "uncentred_activations": [], "top_layer": few, "all_layers": few}
+    table = measured(artifact, Context(seed=0, datasets={"mnist5k": datasets["mnist5k"]}), settings)
     steps = table[(table["method"] == "network") & (table["quantity"] == "steps")]["value"]
     assert len(steps) == 2 and steps.isna().all()
 
@@ -86,21 +96,19 @@ def test_definition_is_the_proof_one_layer_later(catalogue, datasets):
     pairs = Context(seed=0, datasets={"sphere_pairs": datasets["sphere_pairs"]})
     by_reading = {}
     for reading in ("proof", "definition"):
-        table = study_function(artifact)(pairs, **{**settings, "activations_applied": reading})
+        table = measured(artifact, pairs, {**settings, "activations_applied": reading})
         rows = table[table["quantity"] == "correlation"].set_index("depth")["value"]
         by_reading[reading] = rows
     np.testing.assert_allclose(by_reading["definition"].loc[2:6], by_reading["proof"].loc[1:5])
     assert by_reading["definition"].loc[1] == pytest.approx(0.9, abs=1e-6)
 
 
-def test_an_unknown_separation_or_reading_is_named(catalogue, datasets):
+def test_an_unknown_separation_is_named(catalogue, datasets):
     artifact = catalogue.artifact("conditioning_theorem5")
     settings = {**artifact.settings_at("quick"), "depth_max": 3}
     pairs = Context(seed=0, datasets={"sphere_pairs": datasets["sphere_pairs"]})
     with pytest.raises(UnknownName, match="separation"):
-        study_function(artifact)(pairs, **{**settings, "deltas": [0.123]})
-    with pytest.raises(UnknownName, match="count of activations"):
-        study_function(artifact)(pairs, **{**settings, "activations_applied": "both"})
+        measured(artifact, pairs, {**settings, "deltas": [0.123]})
 
 
 def test_a_bound_for_another_activation_fails(catalogue, tables):

@@ -21,6 +21,7 @@ from tangentbench.networks.scalar_mlp import ScalarMlp
 from tangentbench.studies.bounds.measure.curves import bound_curves
 from tangentbench.studies.bounds.settings import Curves, Solver, Theorem, Times
 from tangentbench.studies.conditioning.measure.descent import steps_against_depth
+from tangentbench.studies.conditioning.settings import Descent, DescentNetworks
 from tangentbench.studies.npk.measure.memorisation import memorisation
 from tangentbench.studies.registry import Context
 from tangentbench.studies.regularised.measure.plateau import Panel, final_losses
@@ -67,11 +68,12 @@ def test_memorisation_there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_steps_against_depth_there(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = RNG.normal(size=(6, 9)).astype(np.float32), np.zeros(6, np.int64)
     dataset = Dataset("noise", x, y, x, y, ("noise",))
-    measure = partial(
-        steps_against_depth, Context(seed=0, datasets={"noise": dataset}), activations=["selu"],
-        uncentred_activations=["relu"], depths=[2], images=5, runs=2, loss_ratio=0.5, width=12, top_width=12,
-        top_steps=6, all_steps=6,
+    networks = DescentNetworks(width=12, max_steps=6)
+    settings = Descent(
+        activations=("selu",), uncentred_activations=("relu",), depths=(2,), images=5, runs=2, loss_ratio=0.5,
+        top_layer=networks, all_layers=networks,
     )  # fmt: skip
+    measure = partial(steps_against_depth, Context(seed=0, datasets={"noise": dataset}), settings)
     here = measure()
     steps = elsewhere(monkeypatch)
     kernels = [where_called(monkeypatch, NtkMlpNets, name) for name in ("top_kernel", "tangent_kernel")]

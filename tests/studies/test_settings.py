@@ -32,6 +32,7 @@ class Everything(Settings):
     counts: dict[Literal["train", "test"], Positive] = msgspec.field(default_factory=dict)
     loss: Literal["squared"] | None = None
     group: Group = Group(rate=1.0)
+    optional: Group | None = None
     pair: Pair = Pair((1, 1))
 
     def __post_init__(self) -> None:
@@ -58,6 +59,7 @@ def test_what_the_yaml_says_becomes_the_record() -> None:
         ({"counts": {"train": 0}}, r"settings\.counts\[\.\.\.\]: expected `int` >= 1"),
         ({"loss": "hinge"}, r"settings\.loss: 'hinge' is not known here \(allowed: squared\)"),
         ({"group": {"step": 1.0}}, r"settings\.group: unknown setting step \(allowed: rate\)"),
+        ({"optional": {"step": 1.0}}, r"settings\.optional: unknown setting step \(allowed: rate\)"),
         ({"group": {}}, r"settings\.group: missing setting rate"),
         ({"pair": "3 times 4"}, r"settings\.pair: '3 times 4' is not two sides: write it like '3 x 4'"),
         ({"kinds": ["plain", "plain"]}, r"settings\.kinds: there are more kinds than widths"),

@@ -97,6 +97,7 @@ def _type_at(record: type[Settings], key: str) -> msgspec.inspect.Type:
     """The type that the record wants at a key like `train_images[...]`; for a mapping's own key, the mapping."""
     found = msgspec.inspect.type_info(record)
     for name, item in re.findall(r"([^.\[\]]+)|\[([^\]]*)\]", key):
+        found = _required(found)
         if name and isinstance(found, msgspec.inspect.StructType):
             found = next(field.type for field in found.fields if field.encode_name == name)
         elif isinstance(found, msgspec.inspect.DictType):
@@ -105,7 +106,14 @@ def _type_at(record: type[Settings], key: str) -> msgspec.inspect.Type:
             found = found.item_types[int(item)]
         else:
             found = getattr(found, "item_type", found)
-    return found
+    return _required(found)
+
+
+def _required(found: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    """The type of a group that may be left out, without the None."""
+    kinds = found.types if isinstance(found, msgspec.inspect.UnionType) else (found,)
+    groups = [kind for kind in kinds if isinstance(kind, msgspec.inspect.StructType)]
+    return groups[0] if len(groups) == 1 else found
 
 
 def _plain(reason: str, wanted: msgspec.inspect.Type) -> str:

@@ -27,7 +27,7 @@ ARCHITECTURES = {"fc": "fully connected, depth {}", "resnet": "ResNet-{}"}
 PANELS = ("train accuracy", "test accuracy")
 EPOCH = "epoch"
 SMALLEST_SCALE = 0.01
-"""Dot products below this are drawn as the nothing they are."""
+"""The right axis reaches at least this: smaller dot products are drawn as nearly zero."""
 
 
 @figure("conditioning_fig3")
@@ -36,52 +36,54 @@ SMALLEST_SCALE = 0.01
 @figure("conditioning_fig7")
 @figure("conditioning_fig8")
 def accuracies(table: pd.DataFrame, artifact: Artifact) -> Figure:
-    """A row of panels a network: train accuracy left, test accuracy right, a line a normalisation."""
+    """One row of panels per network: train accuracy left, test accuracy right, one line per normalisation."""
     networks = list(dict.fromkeys(table["network"]))
     fig, axes = figure_grid(len(networks), len(PANELS), panel_height=3.1, sharex=True, sharey="row")
     for row, network in zip(axes, networks, strict=True):
         for axis, quantity in zip(row, PANELS, strict=True):
-            draw_accuracies(axis, of(table, network=network, quantity=quantity))
-            axis.set_title(f"{title_of(network)}: {quantity}")
+            _draw_accuracies(axis, of(table, network=network, quantity=quantity))
+            axis.set_title(f"{_title_of(network)}: {quantity}")
         row[0].set_ylabel("accuracy (%)")
     for axis in axes[-1]:
         axis.set_xlabel(EPOCH)
     names = list(dict.fromkeys(table["normalisation"]))
     handles = [
-        Line2D([], [], color=NORMALISATIONS[name][1], label=f"{NORMALISATIONS[name][0]}, {steps_of(table, name)}")
+        Line2D(
+            [], [], color=NORMALISATIONS[name][1], label=f"{NORMALISATIONS[name][0]}, {_learning_rates_of(table, name)}"
+        )
         for name in names
     ]
     legend_outside(fig, where="below", columns=1, handles=handles)
     return fig
 
 
-def draw_accuracies(axis: Axes, rows: pd.DataFrame) -> None:
+def _draw_accuracies(axis: Axes, rows: pd.DataFrame) -> None:
     for name, (_, colour) in NORMALISATIONS.items():
         own = of(rows, normalisation=name)
         if len(own):
             mean_and_range(axis, own, EPOCH, colour=colour, label=None)
 
 
-def steps_of(table: pd.DataFrame, normalisation: str) -> str:
-    """The first step sizes of its runs, once where all networks have the same."""
+def _learning_rates_of(table: pd.DataFrame, normalisation: str) -> str:
+    """The first learning rates of its runs, once where all networks have the same."""
     runs = of(table, normalisation=normalisation).dropna(subset=["seed"])
     by_depth = {
-        str(network).rsplit("_", 1)[1]: f"{step:g}"
-        for network, step in runs.groupby("network", sort=False)["step_size"].first().items()
+        str(network).rsplit("_", 1)[1]: f"{rate:g}"
+        for network, rate in runs.groupby("network", sort=False)["step_size"].first().items()
     }
     if len(set(by_depth.values())) == 1:
-        return f"step {next(iter(by_depth.values()))}"
-    return "step " + ", ".join(f"{step} (depth {depth})" for depth, step in by_depth.items())
+        return f"learning rate {next(iter(by_depth.values()))}"
+    return "learning rate " + ", ".join(f"{rate} (depth {depth})" for depth, rate in by_depth.items())
 
 
-def title_of(network: str) -> str:
+def _title_of(network: str) -> str:
     kind, depth = network.rsplit("_", 1)
     return ARCHITECTURES[kind].format(depth)
 
 
 @figure("conditioning_fig1")
 def accuracy_and_correlation(table: pd.DataFrame, artifact: Artifact) -> Figure:
-    """A panel a network and normalisation, as the paper draws them: two curves on two axes."""
+    """One panel per network and normalisation, as the paper draws them: two curves on two axes."""
     networks = list(dict.fromkeys(table["network"]))
     names = list(dict.fromkeys(table["normalisation"]))
     fig, axes = figure_grid(len(networks), len(names), width=10.5, panel_height=2.8, sharex=True)
@@ -98,7 +100,7 @@ def accuracy_and_correlation(table: pd.DataFrame, artifact: Artifact) -> Figure:
             right.set_ylim(min(0.0, 1.1 * dots.min()), 1.1 * max(dots.max(), SMALLEST_SCALE))
             right.grid(False)
             right.spines["right"].set_visible(True)
-            axis.set_title(f"{title_of(network)},\n{NORMALISATIONS[name][0]}", fontsize=10)
+            axis.set_title(f"{_title_of(network)},\n{NORMALISATIONS[name][0]}", fontsize=10)
             sides = (axis, right)
             for one, colour in zip(sides, (BLUE, ORANGE), strict=True):
                 one.tick_params(axis="y", colors=colour)

@@ -55,7 +55,7 @@ def draw_coefficients(table: pd.DataFrame, artifact: Artifact) -> Figure:
     for index, value in enumerate(rows["mu_closed_form"]):
         left.annotate(f"{value:.4f}", (value, index), (11, 0), textcoords="offset points", va="center", fontsize=9)
     note(left, "* not in the paper", (0.98, 0.03), corner="lower right")
-    left.set_yticks(rows.index, [name_of(row) for _, row in rows.iterrows()])
+    left.set_yticks(rows.index, [_name_of(row) for _, row in rows.iterrows()])
     left.set(xlim=(-0.04, 1.19), ylim=(-0.7, len(rows) - 0.3), xlabel="coefficient of non-linearity $\\mu$")
     left.set_title("How far from linear")
     left.grid(axis="y", visible=False)
@@ -75,7 +75,7 @@ def draw_coefficients(table: pd.DataFrame, artifact: Artifact) -> Figure:
     return fig
 
 
-def name_of(row: pd.Series) -> str:
+def _name_of(row: pd.Series) -> str:
     return f"{row['label']}{' *' if row['origin'] == 'ours' else ''}"
 
 
@@ -94,29 +94,29 @@ def draw_norm_relu(table: pd.DataFrame, artifact: Artifact) -> Figure:
     left.set(ylabel="$\\sigma(x)$")
     left.set_title("Two normalised activations")
     left.legend(loc="lower right")
-    note(left, normalisation(table), (0.03, 0.97))
-    draw_gap(right, table)
+    note(left, _normalisation(table), (0.03, 0.97))
+    _draw_gap(right, table)
     return fig
 
 
-def number(table: pd.DataFrame, quantity: str, activation: str | None = None) -> float:
+def _number(table: pd.DataFrame, quantity: str, activation: str | None = None) -> float:
     rows = table[table["quantity"] == quantity]
     if activation is not None:
         rows = rows[rows["activation"] == activation]
     return float(rows["value"].iloc[0])
 
 
-def normalisation(table: pd.DataFrame) -> str:
+def _normalisation(table: pd.DataFrame) -> str:
     return "\n".join(
         [
-            f"NormReLU: $\\lambda$ = {number(table, 'scale', 'norm_relu'):.4f}, "
-            f"$b$ = {number(table, 'shift', 'norm_relu'):.4f}, $\\mu$ = {number(table, 'mu', 'norm_relu'):.4f}",
-            f"SeLU: $\\lambda$ = {number(table, 'scale', 'selu'):.4f}, $\\mu$ = {number(table, 'mu', 'selu'):.4f}",
+            f"NormReLU: $\\lambda$ = {_number(table, 'scale', 'norm_relu'):.4f}, "
+            f"$b$ = {_number(table, 'shift', 'norm_relu'):.4f}, $\\mu$ = {_number(table, 'mu', 'norm_relu'):.4f}",
+            f"SeLU: $\\lambda$ = {_number(table, 'scale', 'selu'):.4f}, $\\mu$ = {_number(table, 'mu', 'selu'):.4f}",
         ]
     )
 
 
-def draw_gap(axis: Axes, table: pd.DataFrame) -> None:
+def _draw_gap(axis: Axes, table: pd.DataFrame) -> None:
     """NormReLU minus SeLU, and the same weighted with how often a Gaussian input falls there."""
     gap = table[table["quantity"] == "difference"]
     weighted = table[table["quantity"] == "weighted difference"]
@@ -127,5 +127,5 @@ def draw_gap(axis: Axes, table: pd.DataFrame) -> None:
     density = gaussian_density(gap["x"].to_numpy()) * np.abs(gap["value"]).max()
     axis.plot(gap["x"], density, color=PAPER, linewidth=1.0, linestyle=":", label="density of $x$ (not to scale)")
     axis.set(ylabel="difference")
-    axis.set_title(f"Where they differ (correlation {number(table, 'correlation'):.4f})")
+    axis.set_title(f"Where they differ (correlation {_number(table, 'correlation'):.4f})")
     axis.legend(loc="lower right")

@@ -58,24 +58,24 @@ NAMES = {
 @figure("conditioning_theorem3")
 def draw_top_layer(table: pd.DataFrame, artifact: Artifact) -> Figure:
     fig, axes = figure_grid(3, 2, panel_height=3.3)
-    draw_correlations(axes[0, 0], axes[0, 1], table, "$|K_{ij}|$")
-    draw_conditioning(axes[1], table, "$\\kappa(K)-1$", ("corollary 8", "corollary 4"))
-    draw_uncentred(axes[2, 0], table)
-    draw_unequal_norms(axes[2, 1], table)
-    finish(fig, axes.ravel().tolist(), table)
+    _draw_correlations(axes[0, 0], axes[0, 1], table, "$|K_{ij}|$")
+    _draw_conditioning(axes[1], table, "$\\kappa(K)-1$", ("corollary 8", "corollary 4"))
+    _draw_uncentred(axes[2, 0], table)
+    _draw_unequal_norms(axes[2, 1], table)
+    _finish(fig, axes.ravel().tolist(), table)
     return fig
 
 
 @figure("conditioning_theorem5")
 def draw_tangent(table: pd.DataFrame, artifact: Artifact) -> Figure:
     fig, axes = figure_grid(2, 2, panel_height=3.5)
-    draw_correlations(axes[0, 0], axes[0, 1], table, "$|\\mathcal{K}_{ij}|\\,/\\,\\mathcal{K}_{ii}$")
-    draw_conditioning(axes[1], table, "$\\kappa(\\mathcal{K})-1$", ("corollary 10", "corollary 6"))
-    finish(fig, axes.ravel().tolist(), table)
+    _draw_correlations(axes[0, 0], axes[0, 1], table, "$|\\mathcal{K}_{ij}|\\,/\\,\\mathcal{K}_{ii}$")
+    _draw_conditioning(axes[1], table, "$\\kappa(\\mathcal{K})-1$", ("corollary 10", "corollary 6"))
+    _finish(fig, axes.ravel().tolist(), table)
     return fig
 
 
-def finish(fig: Figure, axes: list[Axes], table: pd.DataFrame) -> None:
+def _finish(fig: Figure, axes: list[Axes], table: pd.DataFrame) -> None:
     for axis in axes:
         log_axis(axis, "x")
         axis.set(xlabel="depth $L$", xlim=(1, table["depth"].max()))
@@ -95,27 +95,27 @@ def colour_of(activation: str) -> str:
     return COLOURS.get(activation, BEYOND_THE_NAMED)
 
 
-def draw_correlations(left: Axes, right: Axes, table: pd.DataFrame, symbol: str) -> None:
+def _draw_correlations(left: Axes, right: Axes, table: pd.DataFrame, symbol: str) -> None:
     """NormReLU at every separation, and every activation at one."""
     pairs = table[table["data"] == PAIRS]
     ours = pairs[pairs["activation"] == "normalised_norm_relu"]
     shades = sequential_colours(pairs["delta"].dropna().astype(float))
     for delta, shade in sorted(shades.items(), reverse=True):
-        draw_with_bound(left, ours[ours["delta"] == delta], shade, f"$\\delta$ = {delta:g}")
+        _draw_with_bound(left, ours[ours["delta"] == delta], shade, f"$\\delta$ = {delta:g}")
     left.set_title("NormReLU, pairs at separation $\\delta$")
     left.legend(loc="lower left")
     compared = min(shades, key=lambda delta: abs(delta - COMPARED_AT))
     for name, rows in pairs[pairs["delta"] == compared].groupby("activation", sort=False):
         if name != "scaled_step":
-            draw_with_bound(right, rows, colour_of(str(name)), None)
+            _draw_with_bound(right, rows, colour_of(str(name)), None)
     right.set_title(f"Every activation, $\\delta$ = {compared:g}")
     for axis in (left, right):
         log_axis(axis, "y")
         axis.set(ylabel=f"largest {symbol}", ylim=(SMALLEST_CORRELATION, 2.0))
-    right.legend(handles=line_styles("kernel", "bound"), loc="lower left")
+    right.legend(handles=_line_styles("kernel", "bound"), loc="lower left")
 
 
-def line_styles(*labels: str) -> list[Line2D]:
+def _line_styles(*labels: str) -> list[Line2D]:
     styles: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")
     return [
         Line2D([], [], color=PAPER, linestyle=style, linewidth=1.8 if style == "-" else 1.1, label=label)
@@ -123,18 +123,18 @@ def line_styles(*labels: str) -> list[Line2D]:
     ]
 
 
-def draw_with_bound(axis: Axes, rows: pd.DataFrame, colour: str, label: str | None) -> None:
-    draw_curve(axis, rows, "correlation", color=colour, label=label)
+def _draw_with_bound(axis: Axes, rows: pd.DataFrame, colour: str, label: str | None) -> None:
+    _draw_curve(axis, rows, "correlation", color=colour, label=label)
     if (rows["family"] != "uncentred").all():
-        draw_curve(axis, rows, "bound", color=colour, linestyle="--", linewidth=1.1)
+        _draw_curve(axis, rows, "bound", color=colour, linestyle="--", linewidth=1.1)
 
 
-def draw_curve(axis: Axes, rows: pd.DataFrame, quantity: str, **style: object) -> None:
+def _draw_curve(axis: Axes, rows: pd.DataFrame, quantity: str, **style: object) -> None:
     chosen = rows[rows["quantity"] == quantity]
     axis.plot(chosen["depth"], chosen["value"], **style)  # type: ignore[arg-type]
 
 
-def draw_conditioning(axes: list[Axes], table: pd.DataFrame, symbol: str, corollaries: tuple[str, str]) -> None:
+def _draw_conditioning(axes: list[Axes], table: pd.DataFrame, symbol: str, corollaries: tuple[str, str]) -> None:
     """One panel for each set of images."""
     sets = [name for name in table["data"].unique() if name not in (PAIRS, "unequal norms")]
     for axis, data in zip(axes, sets, strict=False):
@@ -143,22 +143,22 @@ def draw_conditioning(axes: list[Axes], table: pd.DataFrame, symbol: str, coroll
             if name == "scaled_step":
                 continue
             colour = colour_of(str(name))
-            draw_curve(axis, rows, "condition excess", color=colour)
-            draw_curve(axis, rows, "corollary B", color=colour, linestyle="--", linewidth=1.0)
-            draw_curve(axis, rows, "corollary A", color=colour, linestyle=":", linewidth=1.3)
+            _draw_curve(axis, rows, "condition excess", color=colour)
+            _draw_curve(axis, rows, "corollary B", color=colour, linestyle="--", linewidth=1.0)
+            _draw_curve(axis, rows, "corollary A", color=colour, linestyle=":", linewidth=1.3)
         log_axis(axis, "y")
         axis.set(ylabel=symbol, ylim=(SMALLEST_EXCESS, LARGEST_EXCESS))
         axis.set_title(f"Condition number, {NAMES.get(data, data)}")
-        separation, smallest = (input_number(images, name) for name in ("separation", "smallest eigenvalue"))
+        separation, smallest = (_input_number(images, name) for name in ("separation", "smallest eigenvalue"))
         note(axis, f"$\\delta$ = {separation:.2g} (A), {smallest:.2g} (B)", (0.03, 0.87))
-    axes[0].legend(handles=line_styles("kernel", *corollaries), loc="upper right", ncols=3, columnspacing=1.0)
+    axes[0].legend(handles=_line_styles("kernel", *corollaries), loc="upper right", ncols=3, columnspacing=1.0)
 
 
-def input_number(rows: pd.DataFrame, name: str) -> float:
+def _input_number(rows: pd.DataFrame, name: str) -> float:
     return float(rows.loc[rows["quantity"] == f"input {name}", "value"].iloc[0])
 
 
-def draw_uncentred(axis: Axes, table: pd.DataFrame) -> None:
+def _draw_uncentred(axis: Axes, table: pd.DataFrame) -> None:
     """Each separation as a band from its smallest to its largest correlation: pairs and mirrored pairs."""
     pairs = table[(table["data"] == PAIRS) & (table["family"] == "uncentred")]
     for name, colour, label in (("scaled_relu", PAPER, "plain ReLU"), ("scaled_step", ORANGE, "step, not centred")):
@@ -181,11 +181,11 @@ def draw_uncentred(axis: Axes, table: pd.DataFrame) -> None:
     axis.legend(loc="lower right")
 
 
-def draw_unequal_norms(axis: Axes, table: pd.DataFrame) -> None:
+def _draw_unequal_norms(axis: Axes, table: pd.DataFrame) -> None:
     rows = table[table["family"] == "unequal norms"]
     shades = sequential_colours(table.loc[table["data"] == PAIRS, "delta"].astype(float))
     for delta in sorted(rows["delta"].unique().tolist(), reverse=True):
-        draw_with_bound(axis, rows[rows["delta"] == delta], shades[delta], f"$\\delta$ = {delta:g}")
+        _draw_with_bound(axis, rows[rows["delta"] == delta], shades[delta], f"$\\delta$ = {delta:g}")
     log_axis(axis, "y")
     axis.set(ylabel="largest |correlation|", ylim=(SMALLEST_CORRELATION, 2.0))
     axis.set_title("Squared norms 0.5 to 2, NormReLU")

@@ -26,9 +26,9 @@ def draw_steps(table: pd.DataFrame, artifact: Artifact) -> Figure:
     signs = dict(zip(names, MARKERS, strict=False))
     for column, (mode, title) in enumerate(MODES):
         rows = table[table["mode"] == mode]
-        draw_by_depth(axes[0, column], rows, signs)
+        _draw_by_depth(axes[0, column], rows, signs)
         axes[0, column].set_title(title)
-        draw_against_prediction(axes[1, column], rows, signs)
+        _draw_against_prediction(axes[1, column], rows, signs)
     for axis in axes[:, 0]:
         axis.set_ylabel("steps to 1 % of the first error" if artifact.settings.get("loss_ratio") == 0.01 else "steps")
     labels = table.drop_duplicates("activation").set_index("activation")["label"]
@@ -44,15 +44,15 @@ def draw_steps(table: pd.DataFrame, artifact: Artifact) -> Figure:
     return fig
 
 
-def draw_by_depth(axis: Axes, rows: pd.DataFrame, signs: dict[str, str]) -> None:
+def _draw_by_depth(axis: Axes, rows: pd.DataFrame, signs: dict[str, str]) -> None:
     for name, sign in signs.items():
         ours = rows[rows["activation"] == name]
         colour = colour_of(name)
-        infinite = pick(ours, "kernel", "steps").groupby("depth")["value"].mean()
+        infinite = _pick(ours, "kernel", "steps").groupby("depth")["value"].mean()
         axis.plot(infinite.index, infinite, color=colour)
-        predicted = pick(ours, "kernel", "predicted").set_index("depth")["value"].clip(lower=1.0)
+        predicted = _pick(ours, "kernel", "predicted").set_index("depth")["value"].clip(lower=1.0)
         axis.plot(predicted.index, predicted, color=colour, linestyle="--", linewidth=1.1)
-        finite = pick(ours, "network", "steps")
+        finite = _pick(ours, "network", "steps")
         axis.plot(finite["depth"], finite["value"], sign, color=colour, mfc="none", markersize=5.5)
     log_axis(axis, "y")
     log_axis(axis, "x", base=2.0)
@@ -60,13 +60,13 @@ def draw_by_depth(axis: Axes, rows: pd.DataFrame, signs: dict[str, str]) -> None
     axis.set_xlabel("hidden layers $L$")
 
 
-def draw_against_prediction(axis: Axes, rows: pd.DataFrame, signs: dict[str, str]) -> None:
+def _draw_against_prediction(axis: Axes, rows: pd.DataFrame, signs: dict[str, str]) -> None:
     for name, sign in signs.items():
         ours = rows[rows["activation"] == name]
         colour = colour_of(name)
-        finite = pick(ours, "network", "steps")
+        finite = _pick(ours, "network", "steps")
         axis.plot(finite["predicted_steps"].clip(lower=1.0), finite["value"], sign, color=colour, mfc="none")
-        infinite = pick(ours, "kernel", "steps").groupby("predicted_steps")["value"].mean()
+        infinite = _pick(ours, "kernel", "steps").groupby("predicted_steps")["value"].mean()
         axis.plot(infinite.index.to_series().clip(lower=1.0), infinite, color=colour)
     ends = [1.0, float(rows["predicted_steps"].max()) * 1.3]
     axis.plot(ends, ends, color=PAPER, linestyle="--", linewidth=1.1)
@@ -74,5 +74,5 @@ def draw_against_prediction(axis: Axes, rows: pd.DataFrame, signs: dict[str, str
     axis.set_xlabel("steps that the condition number allows for")
 
 
-def pick(rows: pd.DataFrame, method: str, quantity: str) -> pd.DataFrame:
+def _pick(rows: pd.DataFrame, method: str, quantity: str) -> pd.DataFrame:
     return rows[(rows["method"] == method) & (rows["quantity"] == quantity)].dropna(subset=["value"])

@@ -20,13 +20,13 @@ def draw_norm_propagation(table: pd.DataFrame, artifact: Artifact) -> Figure:
     fig, axes = figure_grid(1, 2, panel_height=4.0)
     left, right = axes[0]
     numbers = table[table["method"] == "closed form"]
-    draw_curve(left, table, "norm transfer")
-    draw_curve(right, table, "bias")
+    _draw_curve(left, table, "norm transfer")
+    _draw_curve(right, table, "bias")
     gamma = numbers.loc[numbers["quantity"] == "norm transfer", "gamma"]
     low, high = float(gamma.min()), float(gamma.max())
 
     left.plot([low, high], [low, high], color=PAPER, linestyle=":", linewidth=1.2, label="norm unchanged")
-    start, slope = at(numbers, "norm transfer", low), at(numbers, "norm transfer slope", 1.0)
+    start, slope = _at(numbers, "norm transfer", low), _at(numbers, "norm transfer slope", 1.0)
     left.plot(
         [low, 1.0], [start, 1.0], color=PAPER, linestyle="--", linewidth=1.1, label="chord below 1, tangent above"
     )
@@ -39,12 +39,12 @@ def draw_norm_propagation(table: pd.DataFrame, artifact: Artifact) -> Figure:
         left,
         f"$\\hat\\sigma_\\ell$({low:g}) = {start:.5f}\n"
         f"slope at 1: {slope:.5f}\n"
-        f"$\\alpha^-$ = {constant(numbers, 'alpha minus'):.5f}, $\\alpha^+$ = {constant(numbers, 'alpha plus'):.5f}\n"
-        f"$\\alpha'$ = min = {constant(numbers, 'alpha'):.5f}",
+        f"$\\alpha^-$ = {_constant(numbers, 'alpha minus'):.5f}, $\\alpha^+$ = {_constant(numbers, 'alpha plus'):.5f}\n"
+        f"$\\alpha'$ = min = {_constant(numbers, 'alpha'):.5f}",
         (0.03, 0.97),
     )
 
-    ends = {end: at(numbers, "bias", end) for end in (low, high)}
+    ends = {end: _at(numbers, "bias", end) for end in (low, high)}
     for end, value in ends.items():
         right.plot(
             [end, 1.0], [value, 0.0], color=PAPER, linestyle="--", linewidth=1.1, label="chords" if end == low else None
@@ -53,11 +53,13 @@ def draw_norm_propagation(table: pd.DataFrame, artifact: Artifact) -> Figure:
     right.set_title("Bias vanishes at one")
     right.yaxis.set_major_formatter(lambda value, _: f"{1e3 * value:g}")
     right.legend(loc="center left", bbox_to_anchor=(0.0, 0.6))
-    sums = "\n".join(f"bias summed from $\\gamma$ = {end:g}: {at(numbers, 'bias sum', end):.5f}" for end in (low, high))
+    sums = "\n".join(
+        f"bias summed from $\\gamma$ = {end:g}: {_at(numbers, 'bias sum', end):.5f}" for end in (low, high)
+    )
     note(
         right,
         f"bias({low:g}) = {ends[low]:.6f}, bias({high:g}) = {ends[high]:.6f}\n"
-        f"$\\delta'$ = max({constant(numbers, 'delta minus'):.5f}, {constant(numbers, 'delta plus'):.5f})\n{sums}",
+        f"$\\delta'$ = max({_constant(numbers, 'delta minus'):.5f}, {_constant(numbers, 'delta plus'):.5f})\n{sums}",
         (0.03, 0.97),
     )
     for axis in (left, right):
@@ -65,7 +67,7 @@ def draw_norm_propagation(table: pd.DataFrame, artifact: Artifact) -> Figure:
     return fig
 
 
-def draw_curve(axis: Axes, table: pd.DataFrame, quantity: str) -> None:
+def _draw_curve(axis: Axes, table: pd.DataFrame, quantity: str) -> None:
     """The closed form as a line, some points of the quadrature on it."""
     rows = table[table["quantity"] == quantity]
     exact, numeric = (rows[rows["method"] == method] for method in ("closed form", "quadrature"))
@@ -84,10 +86,10 @@ def draw_curve(axis: Axes, table: pd.DataFrame, quantity: str) -> None:
     )
 
 
-def at(numbers: pd.DataFrame, quantity: str, gamma: float) -> float:
+def _at(numbers: pd.DataFrame, quantity: str, gamma: float) -> float:
     rows = numbers[(numbers["quantity"] == quantity) & (numbers["gamma"] == gamma)]
     return float(rows["value"].iloc[0])
 
 
-def constant(numbers: pd.DataFrame, quantity: str) -> float:
+def _constant(numbers: pd.DataFrame, quantity: str) -> float:
     return float(numbers.loc[numbers["quantity"] == quantity, "value"].iloc[0])

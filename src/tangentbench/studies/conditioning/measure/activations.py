@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
+from tangentbench.studies.conditioning.settings import ActivationCurves, Coefficients
 from tangentbench.studies.registry import Context, study
 from tangentbench.theory.activations import (
     Activation,
@@ -21,30 +19,26 @@ from tangentbench.theory.activations import (
 from tangentbench.theory.duals import moments, nonlinearity_by_quadrature, nonlinearity_from_dual
 from tangentbench.theory.quadrature import expectation, gaussian_density
 
-Setting = str | Mapping[str, Any]
-
-KINKS_SEARCHED = (-6.0, 0.0)
+_KINKS_SEARCHED = (-6.0, 0.0)
 """lambda(c) rises from 1 to 1.71 between these."""
 
 
 @study("conditioning_table_mu")
-def coefficients_of_nonlinearity(
-    context: Context, *, activations: Sequence[Setting], own_activations: Sequence[Setting]
-) -> pd.DataFrame:
-    """One row an activation; `origin` tells the paper's (`activations`) from ours (`own_activations`).
+def coefficients_of_nonlinearity(context: Context, settings: Coefficients) -> pd.DataFrame:
+    """One row per activation; `origin` tells the paper's (`activations`) from ours (`own_activations`).
 
     `mu_closed_form` comes from the activation's Gaussian moments in closed form, `mu_from_dual` from its dual in closed
     form (empty where none is known), `mu_quadrature` from the function alone.
     """
     rows = [
-        {"activation": sigma.name, "label": sigma.label, "origin": origin, **nonlinearity(sigma)}
-        for origin, settings in (("paper", activations), ("ours", own_activations))
-        for sigma in map(activation_from_setting, settings)
+        {"activation": sigma.name, "label": sigma.label, "origin": origin, **_nonlinearity(sigma)}
+        for origin, activations in (("paper", settings.activations), ("ours", settings.own_activations))
+        for sigma in map(activation_from_setting, activations)
     ]
     return pd.DataFrame(rows)
 
 
-def nonlinearity(sigma: Activation) -> dict[str, float | None]:
+def _nonlinearity(sigma: Activation) -> dict[str, float | None]:
     found = moments(sigma)
     quadrature = nonlinearity_by_quadrature(sigma)
     return {
@@ -59,14 +53,15 @@ def nonlinearity(sigma: Activation) -> dict[str, float | None]:
 
 
 @study("conditioning_fig2")
-def norm_relu_beside_selu(context: Context, *, c: float, inputs: Sequence[float], points: int) -> pd.DataFrame:
+def norm_relu_beside_selu(context: Context, settings: ActivationCurves) -> pd.DataFrame:
     """Both curves on `points` inputs between the two of `inputs` (and at both kinks), and what normalises them.
 
-    One row a number: `quantity`, the `activation` it belongs to (empty where it compares the two), `x`, `value`.
+    One row per number: `quantity`, the `activation` it belongs to (empty where it compares the two), `x`, `value`.
     """
+    c, (low, high) = settings.c, settings.inputs
     ours, theirs = activation("norm_relu", c=c), activation("selu")
     kinks = (*ours.kinks, *theirs.kinks)
-    grid = np.union1d(np.linspace(inputs[0], inputs[1], points), kinks)
+    grid = np.union1d(np.linspace(low, high, settings.points), kinks)
     gap = ours(grid) - theirs(grid)
     curves = [
         ("curve", ours.name, ours(grid)),
@@ -79,7 +74,7 @@ def norm_relu_beside_selu(context: Context, *, c: float, inputs: Sequence[float]
         ("scale", ours.name, norm_relu_scale(c)),
         ("scale", theirs.name, scale),
         ("shift", ours.name, norm_relu_shift(c)),
-        ("kink with SeLU's scale", ours.name, brentq(lambda kink: norm_relu_scale(kink) - scale, *KINKS_SEARCHED)),
+        ("kink with SeLU's scale", ours.name, brentq(lambda kink: norm_relu_scale(kink) - scale, *_KINKS_SEARCHED)),
         ("correlation", None, expectation(lambda x: ours(x) * theirs(x), kinks)),
     ]
     for sigma in (ours, theirs):

@@ -1,36 +1,32 @@
-"""One network's trainings: the choice of its step on held-out images, then its runs, as rows of a tidy table."""
+"""One network's trainings: the choice of its learning rate on held-out images, then its runs, as rows of a table."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import torch
 
-from tangentbench.networks.resnet_runs import DeepArchitecture, draw_runs, gains_together
-from tangentbench.networks.resnets import parameter_count
-from tangentbench.studies.conditioning.settings import Course, Images, StepChoice
+from tangentbench.networks.resnet_runs import draw_runs, gains_together
+from tangentbench.studies.conditioning.measure.histories import TRAIN_LOSS, history_rows
+from tangentbench.studies.conditioning.measure.training_key import training_key
+from tangentbench.studies.conditioning.memory import RUNS_TOGETHER_BYTES, run_bytes
+from tangentbench.studies.conditioning.settings import Schedule, TrainingSettings
 from tangentbench.studies.registry import Context
 from tangentbench.training.batches import Examples, crop_and_flip, held_out
 from tangentbench.training.checkpoint import checkpoint_in
 from tangentbench.training.loop import Probe, Trained, TrainingRecipe, TrainingRuns, train
+from tangentbench.training.optimisers import Optimiser, StepDecay, StepDrops
 from tangentbench.training.representations import dot_product_probe
 
 SEARCH_RUN = 1000
-"""The random numbers of the step's choice: none of the runs that are reported has them."""
-MEMORY_BYTES = 3 * 2**30
-"""What runs that train together may take."""
+"""The random numbers of the learning rate's choice: none of the reported runs uses them."""
 DIVERGED_LOSS = 2.0
-"""A run whose loss ends above so many times that of knowing nothing has diverged, also where it is still a number."""
-COPIES, NUMBER_BYTES, TENSORS_A_LAYER = 6, 4, 3
-"""Parameters, gradient, momentum, last, best and a copy of them, in float32; what a layer keeps for its way back."""
+"""A run whose loss ends above this many times that of uniform guessing has diverged, even if it is still a number."""
 
-TRAIN_ACCURACY, TEST_ACCURACY, TRAIN_LOSS = "train accuracy", "test accuracy", "train loss"
-DOT_PRODUCT, VALIDATION, DIVERGED = "mean dot product", "validation accuracy", "diverged runs"
+VALIDATION, DIVERGED = "validation accuracy", "diverged runs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,166 +40,126 @@ class Task:
     probe_absolute: bool
 
     def probe(self) -> Probe:
-        """Every so many test images: they may lie in the order of their classes."""
+        """Every n-th test image: test images may be sorted by class."""
         inputs = self.test.inputs[:: max(1, len(self.test) // self.probe_images)][: self.probe_images]
         return dot_product_probe(inputs, self.probe_epochs, self.probe_absolute)
 
 
 @dataclass(frozen=True)
 class Training:
-    """Everything that decides what the runs of one network do."""
+    """The runs of one network on one data set."""
 
-    architecture: DeepArchitecture
-    course: Course
-    drops: tuple[int, ...]
-    images: Images
+    settings: TrainingSettings
     dataset: str
-    choice: StepChoice
-    printed_step: float | None
     runs: int
-    augmentation: bool
-    probe_absolute: bool
     seed: int
 
     @property
     def key(self) -> str:
-        """Tells a training from every other one, whatever the number of runs; figures with the same key share rows."""
-        return hashlib.sha256(repr(dataclasses.replace(self, runs=0)).encode()).hexdigest()[:16]
+        """The same for any number of runs."""
+        return training_key(self.settings, self.dataset, self.seed)
 
     @property
     def name(self) -> str:
-        return f"{self.architecture.kind}_{self.architecture.depth}-{self.architecture.normalisation}"
+        return f"{self.settings.architecture.name}-{self.settings.architecture.normalisation}"
 
     def rows(self, context: Context, task: Task) -> pd.DataFrame:
-        """A row a quantity, run and epoch; and for the step's choice a row a step that was tried."""
-        if self.printed_step is not None:
-            table = self.histories(context, task, self.printed_step)
+        """One row per quantity, run and epoch; for a choice of the learning rate, one row per candidate."""
+        if self.settings.learning_rate is not None:
+            table = self._histories(context, task, self.settings.learning_rate)
         else:
-            table = self.at_chosen_step(context, task)
-        about = self.architecture
-        return table.assign(network=f"{about.kind}_{about.depth}", normalisation=about.normalisation, training=self.key)
+            table = self._at_chosen_learning_rate(context, task)
+        network = self.settings.architecture
+        return table.assign(network=network.name, normalisation=network.normalisation, training=self.key)
 
-    def at_chosen_step(self, context: Context, task: Task) -> pd.DataFrame:
-        """The runs at the step best on held-out images; the next best takes its place where a run diverges with it.
+    def _at_chosen_learning_rate(self, context: Context, task: Task) -> pd.DataFrame:
+        """The runs at the learning rate best on held-out images, or at the next best if a run diverges with it.
 
-        Where runs diverge with every step, the one with the fewest such runs is taken.
+        If runs diverge with every learning rate, the one with the fewest such runs is taken.
         """
         validation = self.validation_accuracies(context, task)
         tables: dict[float, pd.DataFrame] = {}
         diverged: dict[float, int] = {}
-        for step in sorted(validation, key=lambda step: -validation[step]):
-            tables[step] = self.histories(context, task, step)
-            diverged[step] = diverged_runs(tables[step], self.architecture.classes)
-            if not diverged[step]:
+        for rate in sorted(validation, key=lambda rate: -validation[rate]):
+            tables[rate] = self._histories(context, task, rate)
+            diverged[rate] = diverged_runs(tables[rate], self.settings.architecture.classes)
+            if not diverged[rate]:
                 break
-        chosen = min(diverged, key=lambda step: diverged[step])
+        chosen = min(diverged, key=lambda rate: diverged[rate])
         tried = [
-            {"quantity": quantity, "step_size": step, "value": value, "chosen": step == chosen}
-            for quantity, of_steps in ((VALIDATION, validation), (DIVERGED, diverged))
-            for step, value in of_steps.items()
+            {"quantity": quantity, "step_size": rate, "value": value, "chosen": rate == chosen}
+            for quantity, by_rate in ((VALIDATION, validation), (DIVERGED, diverged))
+            for rate, value in by_rate.items()
         ]
         return pd.concat([pd.DataFrame(tried), tables[chosen]], ignore_index=True)
 
-    def histories(self, context: Context, task: Task, step: float) -> pd.DataFrame:
-        """What every run does with this step."""
+    def _histories(self, context: Context, task: Task, rate: float) -> pd.DataFrame:
+        """All runs at this learning rate."""
         groups = self.groups(list(range(self.runs)))
-        frames = [history_rows(self.train(context, task, runs, step)) for runs in groups]
-        return pd.concat(frames, ignore_index=True).assign(step_size=step)
+        frames = [history_rows(self._train(context, task, runs, rate)) for runs in groups]
+        return pd.concat(frames, ignore_index=True).assign(step_size=rate)
 
     def groups(self, runs: list[int]) -> list[list[int]]:
-        """The runs in batches that fit memory; one by one where training together gains nothing."""
-        together = max(1, MEMORY_BYTES // run_bytes(self.architecture, self.course.batch_size))
-        together = together if gains_together(self.architecture) else 1
+        """The runs in groups that fit in memory; one by one where training together is no faster."""
+        network, batch_size = self.settings.architecture, self.settings.schedule.batch_size
+        together = max(1, RUNS_TOGETHER_BYTES // run_bytes(network, batch_size)) if gains_together(network) else 1
         return [runs[start : start + together] for start in range(0, len(runs), together)]
 
-    def train(self, context: Context, task: Task, runs: list[int], step: float) -> Trained:
-        label, steps = f"{self.name}-{step:g}-{runs[0]}", [step] * len(runs)
-        recipe = self.recipe(self.course, self.drops)
+    def _train(self, context: Context, task: Task, runs: list[int], rate: float) -> Trained:
+        label, rates = f"{self.name}-{rate:g}-{runs[0]}", [rate] * len(runs)
         return train(
-            draw_runs(self.architecture, runs, self.seed),
+            draw_runs(self.settings.architecture, runs, self.seed),
             task.training,
-            recipe,
-            TrainingRuns(runs, steps, self.seed),
+            self._recipe(self.settings.schedule, self.settings.drop_epochs),
+            TrainingRuns(runs, rates, self.seed),
             label=label,
             evaluate={"test": task.test},
             probes=[task.probe()],
-            checkpoint=checkpoint_in(context.work, label, self, steps),
+            checkpoint=checkpoint_in(context.work, label, self, rates),
         )
 
     def validation_accuracies(self, context: Context, task: Task) -> dict[float, float]:
-        """Each step's accuracy after the last epoch of a shortened course, on images held out of the training set.
+        """Each candidate's accuracy on images held out of the training set, at the end of a shortened schedule.
 
-        All steps start from the same weights and see the same batches.
+        All candidates start from the same weights and see the same batches.
         """
-        steps = self.choice.steps(self.architecture.kind)
-        rest, held = held_out(task.training, self.choice.held_out, self.seed)
-        recipe = self.recipe(self.course.shortened(self.choice.epochs))
+        search, candidates = self.settings.search, self.settings.candidates
+        assert search is not None
+        rest, held = held_out(task.training, search.held_out, self.seed)
         accuracy: dict[float, float] = {}
-        for places in self.groups(list(range(len(steps)))):
-            tried = [steps[place] for place in places]
-            label = f"{self.name}-step-{places[0]}"
+        for numbers in self.groups(list(range(len(candidates)))):
+            rates = [candidates[number] for number in numbers]
+            label = f"{self.name}-step-{numbers[0]}"
             trained = train(
-                draw_runs(self.architecture, [SEARCH_RUN] * len(tried), self.seed),
+                draw_runs(self.settings.architecture, [SEARCH_RUN] * len(rates), self.seed),
                 rest,
-                recipe,
-                TrainingRuns(range(len(tried)), tried, self.seed, order=[SEARCH_RUN] * len(tried)),
+                self._recipe(self.settings.schedule.shortened(search.epochs)),
+                TrainingRuns(range(len(rates)), rates, self.seed, order=[SEARCH_RUN] * len(rates)),
                 label=label,
                 evaluate={"validation": held},
-                checkpoint=checkpoint_in(context.work, label, self, tried),
+                checkpoint=checkpoint_in(context.work, label, self, rates),
             )
-            accuracy |= dict(zip(tried, trained.accuracies("validation")["last"], strict=True))
+            accuracy |= dict(zip(rates, trained.accuracies("validation")["last"], strict=True))
         return accuracy
 
-    def recipe(self, course: Course, drops: tuple[int, ...] = ()) -> TrainingRecipe:
-        return dataclasses.replace(course.recipe(drops), augment=crop_and_flip if self.augmentation else None)
+    def _recipe(self, schedule: Schedule, drop_epochs: Sequence[int] = ()) -> TrainingRecipe:
+        augment = crop_and_flip if self.settings.augmentation else None
+        return dataclasses.replace(recipe(schedule, drop_epochs), augment=augment)
+
+
+def recipe(schedule: Schedule, drop_epochs: Sequence[int] = ()) -> TrainingRecipe:
+    """The schedule for the training loop; `drop_epochs` replace its own drops of the learning rate."""
+    factor, every = schedule.learning_rate_drop, schedule.drop_every_epochs
+    return TrainingRecipe(
+        schedule.epochs,
+        schedule.batch_size,
+        optimiser=Optimiser(schedule.optimiser, schedule.momentum, schedule.weight_decay),
+        schedule=StepDrops(tuple(drop_epochs), factor) if drop_epochs else StepDecay(every, factor),
+        diverging="stop",
+    )
 
 
 def diverged_runs(histories: pd.DataFrame, classes: int) -> int:
     losses = histories[histories["quantity"] == TRAIN_LOSS].sort_values("epoch")
     last = losses.drop_duplicates("seed", keep="last")["value"]
     return int((~(last <= DIVERGED_LOSS * np.log(classes))).sum())
-
-
-def run_bytes(architecture: DeepArchitecture, batch_size: int) -> int:
-    """Memory of one run: its parameters with their copies, and what the layers keep for the way back."""
-    with torch.device("meta"):
-        parameters = parameter_count(architecture.network(0))
-    if architecture.kind == "fc":
-        units = architecture.depth * architecture.width
-    else:
-        _, height, width = architecture.image_shape
-        # stages of equal length with half the sides and twice the channels of the one before: 1 + 1/2 + 1/4
-        units = int(architecture.depth * architecture.width * height * width * 7 / 12)
-    return NUMBER_BYTES * (COPIES * parameters + TENSORS_A_LAYER * batch_size * units)
-
-
-def history_rows(trained: Trained) -> pd.DataFrame:
-    """A row a quantity, run (`seed`) and epoch; accuracies in percent."""
-    measures: Mapping[str, tuple[pd.DataFrame, str, float]] = {
-        TRAIN_ACCURACY: (trained.history, "train_accuracy", 100.0),
-        TEST_ACCURACY: (trained.history, "test_accuracy", 100.0),
-        TRAIN_LOSS: (trained.history, "train_loss", 1.0),
-        DOT_PRODUCT: (trained.measured, "dot_product", 1.0),
-    }
-    frames = [
-        pd.DataFrame(
-            {"quantity": quantity, "seed": table["run"], "epoch": table["epoch"], "value": factor * table[column]}
-        )
-        for quantity, (table, column, factor) in measures.items()
-    ]
-    return pd.concat(frames, ignore_index=True)
-
-
-def epochs_to_reach(accuracies: np.ndarray, level: float, chance: float) -> float:
-    """Epochs until the train accuracy (percent, after epochs 1, 2, ...) first reaches `level`.
-
-    Between two epochs it runs on a line, and it starts at `chance`. A run that never gets there counts with one epoch
-    more than it had.
-    """
-    above = np.flatnonzero(accuracies >= level)
-    if not len(above):
-        return float(len(accuracies) + 1)
-    first = int(above[0])
-    before = accuracies[first - 1] if first else chance
-    share = 1.0 if accuracies[first] <= before else (level - before) / (accuracies[first] - before)
-    return float(first + max(share, 0.0))
