@@ -12,6 +12,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from tangentbench.atomic import write_json
+from tangentbench.claims.verdicts import verdicts, write_claims
 from tangentbench.paths import Paths
 from tangentbench.suite.catalogue import Catalogue, load_catalogue
 from tangentbench.suite.provenance import Recorder
@@ -138,6 +139,8 @@ class TinyProject:
         for kind in ("png", "pdf"):
             drawn.savefig(self.paths.figure(*place, kind))
         write_json(self.paths.provenance(*place), recorder.record(outputs=[self.paths.table(*place)]))
+        alpha = self.catalogue.studies["alpha"].artifacts.values()
+        write_claims(self.paths.claims("quick", "alpha"), verdicts(self.catalogue, self.paths, "quick", alpha))
 
 
 def losses() -> pd.DataFrame:

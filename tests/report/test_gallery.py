@@ -7,10 +7,9 @@ import pytest
 from tiny_project import HOSTILE, TinyProject
 
 from tangentbench.atomic import read_json, write_json
-from tangentbench.claims import verdicts
-from tangentbench.claims.verdicts import by_artifact
 from tangentbench.errors import ResultUnreadable, UnknownName
 from tangentbench.report.gallery import render, write_gallery
+from tangentbench.suite import table_io
 
 
 class Page(HTMLParser):
@@ -195,8 +194,27 @@ def test_unknown_scale(tiny: TinyProject) -> None:
         render(tiny.catalogue, tiny.paths, "huge")
 
 
-def test_given_verdicts_are_not_decided_again(built: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    decided = by_artifact(built.catalogue, built.paths, "quick")
-    page = render(built.catalogue, built.paths, "quick")
-    monkeypatch.setattr(verdicts, "decide", None)
-    assert render(built.catalogue, built.paths, "quick", decided) == page
+def test_the_page_shows_the_verdicts_of_claims_json_and_decides_nothing(built: TinyProject) -> None:
+    file = built.paths.claims("quick", "alpha")
+    records = read_json(file)
+    records["alpha_small"].update(state="held", measured=0.125, half_width=0.0, seeds=1)
+    write_json(file, records)
+    page = page_of(built)
+    tiles = {str(a["href"]): a["data-count"] for a in page.all("a") if "tile" in str(a.get("class"))}
+    assert (tiles["#state=held"], tiles["#state=failed"]) == ("2", "0")
+    assert "0.125" in page.text
+
+
+def test_a_claim_without_a_verdict_is_named_with_its_file(built: TinyProject) -> None:
+    file = built.paths.claims("quick", "alpha")
+    write_json(file, {name: record for name, record in read_json(file).items() if name != "alpha_small"})
+    with pytest.raises(ResultUnreadable, match=r"alpha/claims\.json.*alpha_small.*delete it and run again"):
+        render(built.catalogue, built.paths, "quick")
+
+
+def test_a_table_is_read_once(built: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    original = table_io.read_table
+    monkeypatch.setattr(table_io, "read_table", lambda path: read.append(path) or original(path))
+    render(built.catalogue, built.paths, "quick")
+    assert read == [built.paths.table("quick", "alpha", "alpha_fig1")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,12 @@ class Verdict:
             "decidable_from": self.claim.scale,
             "reason": self.reason,
         }
+
+    @classmethod
+    def from_record(cls, claim: Claim, record: Mapping[str, Any]) -> Verdict:
+        """The verdict on `claim` that `as_record` wrote down."""
+        kept = {key: record[key] for key in ("scale", "state", "reason", "measured", "half_width", "seeds")}
+        return cls(claim, **kept)
 
 
 def decide(claim: Claim, artifact: Artifact, scale: str, table: pd.DataFrame | None) -> Verdict:

@@ -1,4 +1,4 @@
-"""The state of every claim at one scale, from the tables that were built."""
+"""The state of every claim at one scale: decided once from the tables that were built, kept in claims.json."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from tangentbench.atomic import write_json
+from tangentbench.atomic import read_json, write_json
 from tangentbench.claims.decision import FAILED, STATES, Verdict, decide
 from tangentbench.claims.measures import MeasureError
+from tangentbench.errors import ResultUnreadable
 from tangentbench.paths import Paths
-from tangentbench.suite.catalogue import Artifact, Catalogue
+from tangentbench.suite.catalogue import Artifact, Catalogue, Study
 from tangentbench.suite.table_io import read_if_there
 
 
@@ -26,12 +27,8 @@ def verdicts(
     catalogue: Catalogue, paths: Paths, scale: str, artifacts: Iterable[Artifact] | None = None
 ) -> list[Verdict]:
     """Decide the claims of `artifacts` (all of the catalogue, where not given) at `scale`."""
-    return list(chain.from_iterable(by_artifact(catalogue if artifacts is None else artifacts, paths, scale).values()))
-
-
-def by_artifact(artifacts: Iterable[Artifact], paths: Paths, scale: str) -> dict[str, list[Verdict]]:
-    """The verdicts of each artifact, by its name."""
-    return {one.name: decide_all(one, scale, table_of(paths, scale, one)) for one in artifacts}
+    chosen = catalogue if artifacts is None else artifacts
+    return list(chain.from_iterable(decide_all(one, scale, table_of(paths, scale, one)) for one in chosen))
 
 
 def decide_all(artifact: Artifact, scale: str, table: pd.DataFrame | None) -> list[Verdict]:
@@ -48,8 +45,23 @@ def decide_all(artifact: Artifact, scale: str, table: pd.DataFrame | None) -> li
 
 
 def write_claims(path: Path, found: Iterable[Verdict]) -> None:
-    """claims.json: a record a claim, by the claim's name, as DVC's metrics want it."""
+    """claims.json: one record per claim, by the claim's name, as DVC's metrics want it."""
     write_json(path, {verdict.claim.name: verdict.as_record() for verdict in found})
+
+
+def read_claims(study: Study, paths: Paths, scale: str) -> dict[str, list[Verdict]]:
+    """The verdicts in a study's claims.json, by artifact; not run where the study was not built at this scale."""
+    file = paths.claims(scale, study.name)
+    if not file.is_file():
+        return {one.name: decide_all(one, scale, None) for one in study.artifacts.values()}
+    records = read_json(file)
+    try:
+        return {
+            artifact.name: [Verdict.from_record(claim, records[claim.name]) for claim in artifact.claims]
+            for artifact in study.artifacts.values()
+        }
+    except (KeyError, TypeError) as error:
+        raise ResultUnreadable(file, f"it has no verdict, or half a verdict, on a claim: {error}") from error
 
 
 def count_states(found: Iterable[Verdict]) -> dict[str, int]:

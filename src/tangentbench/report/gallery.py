@@ -1,11 +1,11 @@
-"""The gallery: one static page a scale, with every artifact, its claims and what made it.
+"""The gallery: one static page per scale, with every artifact, its claims and what made it.
 
 The page needs no server and no network; pictures and files are linked relative to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,13 +15,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tangentbench.atomic import written_whole
-from tangentbench.claims.decision import FAILED, HELD, NOT_RUN, NOT_TESTABLE, STATES, Verdict
-from tangentbench.claims.verdicts import by_artifact, count_states
+from tangentbench.claims.decision import FAILED, HELD, NOT_RUN, NOT_TESTABLE, STATES
+from tangentbench.claims.verdicts import count_states, read_claims
 from tangentbench.config import load_settings
 from tangentbench.paths import Paths
 from tangentbench.report import wording
 from tangentbench.report.cards import Card, make_card
-from tangentbench.suite.catalogue import Artifact, Catalogue, Study, require_scale
+from tangentbench.suite.catalogue import Catalogue, Study, require_scale
 from tangentbench.suite.provenance import distinct
 
 SCALE_SENTENCES = {
@@ -69,32 +69,26 @@ class Section:
     cards: list[Card]
 
 
-Decided = Mapping[str, list[Verdict]]
-"""The verdicts of each artifact, by its name; decided anew where they are not given."""
-
-
-def write_gallery(catalogue: Catalogue, paths: Paths, scale: str, decided: Decided | None = None) -> Path:
+def write_gallery(catalogue: Catalogue, paths: Paths, scale: str) -> Path:
     """Write results/SCALE/index.html and return its path."""
-    page = render(catalogue, paths, scale, decided)
+    page = render(catalogue, paths, scale)
     target = paths.gallery(scale)
     with written_whole(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
 
 
-def render(catalogue: Catalogue, paths: Paths, scale: str, decided: Decided | None = None) -> str:
-    """The gallery page of `scale` as HTML."""
+def render(catalogue: Catalogue, paths: Paths, scale: str) -> str:
+    """The gallery page of `scale` as HTML: the verdicts of claims.json, the tables, the pictures."""
     require_scale(scale)
     defaults = load_settings(paths)
-    found = by_artifact(catalogue, paths, scale) if decided is None else decided
 
-    def card_of(artifact: Artifact) -> Card:
-        return make_card(artifact, found[artifact.name], paths, scale, defaults)
+    def section_of(study: Study) -> Section:
+        verdicts = read_claims(study, paths, scale)
+        artifacts = study.artifacts.values()
+        return Section(study, [make_card(one, verdicts[one.name], paths, scale, defaults) for one in artifacts])
 
-    sections = [
-        Section(study, [card_of(artifact) for artifact in study.artifacts.values()])
-        for study in catalogue.studies.values()
-    ]
+    sections = [section_of(study) for study in catalogue.studies.values()]
     cards = [card for section in sections for card in section.cards]
     return (
         environment()
