@@ -1,3 +1,4 @@
+from tangentbench.config import SCALES
 from tangentbench.errors import TangentbenchError
 from tangentbench.suite.workflow import Wiring
 

@@ -1,4 +1,8 @@
-"""Where everything lives. No path of the project is built anywhere else."""
+"""Where the files of a checkout are.
+
+Snakemake's rules write the same paths as patterns, and a Gram store, which is also used outside a checkout, names the
+files in its own folder; a test compares both with the paths here.
+"""
 
 from __future__ import annotations
 
@@ -153,3 +157,24 @@ class Paths:
     def gram(self, scale: str, owner: str, name: str) -> Path:
         """The stores `train` and `test` of one planned kernel."""
         return self.scale(scale) / "grams" / owner / name
+
+    def gram_store(self, scale: str, owner: str, name: str, matrix: str) -> Path:
+        return self.gram(scale, owner, name) / matrix
+
+    def gram_manifest(self, scale: str, owner: str, name: str, matrix: str) -> Path:
+        return self.gram_store(scale, owner, name, matrix) / "gram.json"
+
+    def gram_tile(self, scale: str, owner: str, name: str, matrix: str, tile: str) -> Path:
+        return self.gram_store(scale, owner, name, matrix) / "tiles" / f"{tile}.npy"
+
+    def gram_certificate(self, scale: str, owner: str, name: str, matrix: str) -> Path:
+        return self.gram_store(scale, owner, name, matrix) / "certificate.json"
+
+    @property
+    def run_lock(self) -> Path:
+        """Held by a `tangentbench run`."""
+        return self.root / ".snakemake" / "tangentbench.lock"
+
+    @property
+    def snakemake_locks(self) -> Path:
+        return self.root / ".snakemake" / "locks"

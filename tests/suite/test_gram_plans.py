@@ -25,10 +25,11 @@ from tangentbench.kernels import cntk, ntk
 from tangentbench.paths import Paths
 from tangentbench.studies.cntk.measure.table1 import vanilla_kernel_on_all_images
 from tangentbench.studies.cntk.plans import vanilla_plans
-from tangentbench.studies.registry import Context, GramStore
+from tangentbench.studies.registry import Context
 from tangentbench.suite.catalogue import load_catalogue
 from tangentbench.suite.gram_costs import kernel_units, tile_work
-from tangentbench.suite.gram_plans import Grams, load_grams
+from tangentbench.suite.gram_plans import Grams, declared_plans
+from tangentbench.suite.steps import gram_store_of
 
 HOUSE = Paths(ROOT)
 SETTINGS = {"name": "cntk", "depth": 3, "pooling": "flatten"}
@@ -153,7 +154,7 @@ def test_a_table_takes_the_workflows_matrices(paths: Paths) -> None:
         for matrix, store in computed(paths, plan, order=2).items():
             if matrix == TEST:
                 store.tile_path((0, 1)).write_bytes(b"not a tile")
-    grams = {plan.name: GramStore(paths.gram("quick", "mine", plan.name), plan.tile) for plan in plans}
+    grams = {plan.name: gram_store_of(paths, plan, "quick") for plan in plans}
     fit = {"label_offset": -0.1, "ridge": 0.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -200,7 +201,8 @@ def test_a_bad_declaration_is_named(tmp_path: Path, change: str, message: str) -
     (tmp_path / "config/schemas").symlink_to(HOUSE.schemas)
     Paths(tmp_path).grams.write_text(text.replace(old, new, 1))
     with pytest.raises(InvalidConfig, match=message):
-        load_grams(Paths(tmp_path))
+        for scale in SCALES:
+            declared_plans(Paths(tmp_path), scale)
 
 
 def test_an_unknown_matrix_is_named() -> None:

@@ -108,16 +108,10 @@ def test_parts_ask_for_what_estimate_says(wiring: Wiring, scale: str) -> None:
         if not cost.known or artifact.gram_tiles_at(scale):
             continue
         parts = [SimpleNamespace(artifact=artifact.name, scale=scale, part=part) for part in artifact.parts_at(scale)]
-        asked = [wiring.part_needs(one) for one in parts]
+        asked = [wiring.part(one) for one in parts]
         assert max(one.memory_mb for one in asked) >= 1024 * cost.memory_gib, artifact.name
         if all(one.minutes < SETTINGS["minutes"]["most"] for one in asked):
             assert sum(one.minutes for one in asked) * artifact.threads >= 60 * (cost.core_hours or 0.0), artifact.name
-
-
-def test_a_retry_asks_for_more_memory(wiring: Wiring) -> None:
-    artifact = wiring.catalogue.artifact("npk_fig6")
-    one = SimpleNamespace(artifact=artifact.name, scale="paper", part=next(iter(artifact.parts_at("paper"))))
-    assert wiring.part_memory(one, attempt=3) == 3 * wiring.part_memory(one, attempt=1)
 
 
 def test_artifacts_that_wait_for_each_other_share_no_submission(wiring: Wiring) -> None:
@@ -126,7 +120,7 @@ def test_artifacts_that_wait_for_each_other_share_no_submission(wiring: Wiring) 
     for artifact in wiring.catalogue:
         if artifact.uses_at("quick") or artifact.name in used:
             part = next(iter(artifact.parts_at("quick")))
-            assert wiring.part_group(SimpleNamespace(artifact=artifact.name, scale="quick", part=part)) == "part"
+            assert not wiring.part(SimpleNamespace(artifact=artifact.name, scale="quick", part=part)).small
 
 
 @pytest.mark.parametrize(
@@ -142,7 +136,7 @@ def test_artifacts_that_wait_for_each_other_share_no_submission(wiring: Wiring) 
 )
 def test_the_papers_long_trainings_ask_for_a_gpu(wiring: Wiring, name: str, asks: bool) -> None:
     parts = wiring.catalogue.artifact(name).parts_at("paper")
-    asked = [wiring.part_gpus(SimpleNamespace(artifact=name, scale="paper", part=part)) for part in parts]
+    asked = [wiring.part(SimpleNamespace(artifact=name, scale="paper", part=part)).gpus for part in parts]
     assert any(asked) == asks
 
 
@@ -152,10 +146,10 @@ def test_tiles_ask_for_a_gpu_where_the_cluster_says_so(wiring: Wiring) -> None:
     tile = SimpleNamespace(
         gram="cntk_table1", kernel=next(iter(wiring.grams("paper").of("cntk_table1"))), scale="paper"
     )
-    assert wiring.tile_gpus(tile) == 0
+    assert wiring.tile(tile).gpus == 0
     asking = replace(wiring)
     asking.__dict__["_cluster"] = replace(CLUSTER, settings=settings)
-    assert asking.tile_gpus(tile) == 1
+    assert asking.tile(tile).gpus == 1
 
 
 def test_no_gpu_is_asked_for_where_none_is_wanted(wiring: Wiring) -> None:
@@ -163,6 +157,6 @@ def test_no_gpu_is_asked_for_where_none_is_wanted(wiring: Wiring) -> None:
         found
         for artifact in wiring.catalogue
         for part in artifact.parts_at("paper")
-        if wiring.part_gpus(found := SimpleNamespace(artifact=artifact.name, scale="paper", part=part))
+        if wiring.part(found := SimpleNamespace(artifact=artifact.name, scale="paper", part=part)).gpus
     )
-    assert replace(wiring, settings={**wiring.settings, "device": "cpu"}).part_gpus(one) == 0
+    assert replace(wiring, settings={**wiring.settings, "device": "cpu"}).part(one).gpus == 0

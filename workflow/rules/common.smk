@@ -2,7 +2,7 @@
 
 
 wildcard_constraints:
-    scale="quick|cpu|paper",
+    scale="|".join(SCALES),
     study="|".join(wiring.catalogue.studies),
     artifact="|".join(wiring.catalogue.by_name),
     dataset="[a-z][A-Za-z0-9_]*",
@@ -16,7 +16,7 @@ wildcard_constraints:
 
 # Without conda or a container, `python` is the one that runs Snakemake, activated or not. With them packages come from
 # there and the suite from this checkout, whose code the fingerprints speak of.
-# The device is no parameter of a rule: a result stays what it is when the next one is computed elsewhere.
+# The device is no parameter of a rule: changing the device does not invalidate results.
 if workflow.deployment_settings.deployment_method:
     place = "PYTHONPATH=$PWD/src"
 else:

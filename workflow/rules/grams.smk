@@ -52,14 +52,14 @@ rule gram_tile:
     log:
         "logs/{scale}/grams/{gram}/{kernel}/{matrix}/{tile}.log",
     group:
-        wiring.tile_group
+        lambda wildcards: "small_tile" if wiring.tile(wildcards).small else "tile"
     conda:
         "../../envs/measure.yaml"
-    threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
+    threads: lambda wildcards: wiring.tile(wildcards).threads
     resources:
-        mem_mb=wiring.tile_memory,
-        runtime=wiring.tile_minutes,
-        gpu=wiring.tile_gpus,
+        mem_mb=lambda wildcards, attempt: attempt * wiring.tile(wildcards).memory_mb,
+        runtime=lambda wildcards: wiring.tile(wildcards).minutes,
+        gpu=lambda wildcards: wiring.tile(wildcards).gpus,
     params:
         code=wiring.tile_code,
     shell:
@@ -81,10 +81,11 @@ rule gram_certificate:
         "logs/{scale}/grams/{gram}/{kernel}/{matrix}/certificate.log",
     conda:
         "../../envs/measure.yaml"
-    threads: lambda wildcards: wiring.gram_threads(wildcards.gram, wildcards.kernel, wildcards.scale)
+    threads: lambda wildcards: wiring.certificate(wildcards).threads
     resources:
-        mem_mb=wiring.certificate_memory,
-        runtime=wiring.certificate_minutes,
+        mem_mb=lambda wildcards, attempt: attempt
+        * wiring.certificate(wildcards).memory_mb,
+        runtime=lambda wildcards: wiring.certificate(wildcards).minutes,
     params:
         code=wiring.certificate_code,
     shell:

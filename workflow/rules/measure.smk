@@ -1,6 +1,8 @@
 rule measure:
     input:
-        datasets=lambda wildcards: wiring.datasets(wildcards.artifact, wildcards.scale),
+        datasets=lambda wildcards: wiring.datasets(
+            wildcards.artifact, wildcards.scale, wildcards.part
+        ),
         tables=lambda wildcards: wiring.used_tables(wildcards.artifact, wildcards.scale),
         grams=lambda wildcards: wiring.used_grams(
             wildcards.artifact, wildcards.scale, wildcards.part
@@ -11,14 +13,14 @@ rule measure:
     log:
         "logs/{scale}/{study}/{artifact}/{part}.log",
     group:
-        wiring.part_group
+        lambda wildcards: "small_part" if wiring.part(wildcards).small else "part"
     conda:
         "../../envs/measure.yaml"
-    threads: lambda wildcards: wiring.threads(wildcards.artifact)
+    threads: lambda wildcards: wiring.part(wildcards).threads
     resources:
-        mem_mb=wiring.part_memory,
-        runtime=wiring.part_minutes,
-        gpu=wiring.part_gpus,
+        mem_mb=lambda wildcards, attempt: attempt * wiring.part(wildcards).memory_mb,
+        runtime=lambda wildcards: wiring.part(wildcards).minutes,
+        gpu=lambda wildcards: wiring.part(wildcards).gpus,
     params:
         settings=lambda wildcards: wiring.part_settings(
             wildcards.artifact, wildcards.scale, wildcards.part

@@ -1,4 +1,4 @@
-# One target an artifact, one a study, and one a Gram matrix: gram_NAME.
+# One target per artifact, one per study, and one per Gram matrix: gram_NAME.
 
 
 for study in wiring.catalogue.studies:

@@ -65,7 +65,7 @@ def checked_targets(catalogue: Catalogue, targets: tuple[str, ...]) -> list[str]
 @contextmanager
 def only_run(paths: Paths) -> Iterator[None]:
     """Hold the checkout's lock; the system releases it even if we are killed."""
-    file = paths.root / ".snakemake" / "tangentbench.lock"
+    file = paths.run_lock
     try:
         file.parent.mkdir(exist_ok=True)
         handle = file.open("w")
@@ -81,7 +81,7 @@ def only_run(paths: Paths) -> Iterator[None]:
 
 def clear_stale_lock(paths: Paths) -> None:
     """Remove the lock a killed Snakemake left behind, if no Snakemake works in this folder any more."""
-    locks = paths.root / ".snakemake" / "locks"
+    locks = paths.snakemake_locks
     if not locks.is_dir() or not any(locks.iterdir()):
         return
     if other := running_snakemake(paths.root):

@@ -19,7 +19,7 @@ class KernelPlan:
 
     name: a name for the pair of matrices, unique in what plans it; a piece of a path.
     group: what `gram_tiles` of the catalogue calls it, a column of a table.
-    kernel: settings of kernels/named.py.
+    kernel: settings of gram/by_settings.py.
     """
 
     name: str
@@ -42,9 +42,9 @@ class KernelPlan:
 
 @dataclass(frozen=True)
 class GramPlan:
-    """A kernel plan with its place in the house: results/SCALE/grams/OWNER/NAME/{train,test}.
+    """A kernel plan and where its files go: results/SCALE/grams/OWNER/NAME/{train,test}.
 
-    tile: images a side of a tile; a tile is one job. threads: of that job.
+    tile: images per side of a tile; a tile is one job. threads: of that job.
     """
 
     owner: str

@@ -56,7 +56,7 @@ def open_store(paths: Paths, plan: GramPlan, matrix: str, scale: str, *, check_a
 
 
 def store_folder(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> Path:
-    return paths.gram(scale, plan.owner, plan.name) / matrix
+    return paths.gram_store(scale, plan.owner, plan.name, matrix)
 
 
 def _map_inputs(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> tuple[Array, Array | None]:

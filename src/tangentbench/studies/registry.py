@@ -28,10 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GramStore:
-    """Where the matrices of a plan lie: `folder`/train and `folder`/test."""
+    """Matrices that the workflow computed, `folder`/train and `folder`/test, and the images they are of.
+
+    train_images, test_images: arrays (n, side, side, channels) in files of numpy, prepared as the plan says.
+    """
 
     folder: Path
     tile: int
+    train_images: Path
+    test_images: Path
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ wrong type or a value out of range is said with the file and the key:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
@@ -61,6 +61,32 @@ def settings_of(*artifacts: str) -> Callable[[type[S]], type[S]]:
         return record
 
     return register
+
+
+DatasetChoice = Callable[..., Iterable[str]]
+_DATASET_CHOICES: dict[str, DatasetChoice] = {}
+
+
+def datasets_of(artifact: str) -> Callable[[DatasetChoice], DatasetChoice]:
+    """Register which of an artifact's data sets a part needs, in the study's `settings.py`.
+
+    A function of the names that the catalogue gives at the scale and of the part's settings; without one, a part
+    loads them all:
+
+        @datasets_of("npk_table2")
+        def of_rows(names: tuple[str, ...], settings: GateTable) -> list[str]: ...
+    """
+
+    def register(choice: DatasetChoice) -> DatasetChoice:
+        _DATASET_CHOICES[artifact] = choice
+        return choice
+
+    return register
+
+
+def dataset_choice(study: str, artifact: str) -> DatasetChoice | None:
+    import_if_there(f"tangentbench.studies.{study}.settings")
+    return _DATASET_CHOICES.get(artifact)
 
 
 def settings_record(study: str, artifact: str) -> type[Settings]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from tangentbench.config import SCALES, load_checked
+from tangentbench.config import load_checked
 from tangentbench.datasets.choice import ImageChoice
 from tangentbench.errors import InvalidConfig, TangentbenchError, UnknownName
 from tangentbench.gram.plans import GramPlan, KernelPlan
 from tangentbench.paths import Paths
 from tangentbench.studies.registry import on_settings, plan_function
 from tangentbench.suite.catalogue import Artifact, slug
+from tangentbench.suite.part_datasets import part_datasets
 
 
 def part_plans(artifact: Artifact, scale: str, part: str) -> list[GramPlan]:
@@ -26,7 +28,7 @@ def part_plans(artifact: Artifact, scale: str, part: str) -> list[GramPlan]:
     if not tiles:
         return []
     plans = on_settings(plan_function(artifact.study, artifact.name), artifact, artifact.parts_at(scale)[part])
-    (dataset,) = artifact.datasets_at(scale)
+    (dataset,) = part_datasets(artifact, scale, part)
     return [
         GramPlan(artifact.name, dataset, tiles[plan.group], artifact.threads, plan)
         for plan in plans
@@ -41,13 +43,10 @@ def artifact_plans(artifact: Artifact, scale: str) -> list[GramPlan]:
     return [plan for part in artifact.parts_at(scale) for plan in part_plans(artifact, scale, part)]
 
 
-def load_grams(paths: Paths) -> dict[str, dict[str, GramPlan]]:
-    """The matrices of config/grams.yaml: plans by name and scale."""
+def declared_plans(paths: Paths, scale: str) -> dict[str, GramPlan]:
+    """The matrices of config/grams.yaml at one scale, by name."""
     raw = load_checked(paths.grams, paths.schemas / "grams.schema.json")
-    return {
-        name: {scale: declared_plan(paths, name, entry, scale) for scale in SCALES}
-        for name, entry in raw["grams"].items()
-    }
+    return {name: declared_plan(paths, name, entry, scale) for name, entry in raw["grams"].items()}
 
 
 def declared_plan(paths: Paths, name: str, entry: Mapping[str, Any], scale: str) -> GramPlan:
@@ -77,7 +76,7 @@ class Grams:
 
     @classmethod
     def at(cls, paths: Paths, artifacts: Iterable[Artifact], scale: str) -> Grams:
-        plans = {name: {one[scale].name: one[scale]} for name, one in load_grams(paths).items()}
+        plans = {name: {plan.name: plan} for name, plan in declared_plans(paths, scale).items()}
         for artifact in artifacts:
             if found := artifact_plans(artifact, scale):
                 if artifact.name in plans:
@@ -96,12 +95,12 @@ class Grams:
             raise UnknownName(f"matrix of {owner}", name, plans)
         return plans[name]
 
+    @cached_property
+    def _by_inputs(self) -> dict[str, GramPlan]:
+        return {plan.inputs: plan for plans in self.plans.values() for plan in plans.values()}
+
     def with_inputs(self, inputs: str) -> GramPlan:
-        """Any plan that needs these images."""
-        for plans in self.plans.values():
-            for plan in plans.values():
-                if plan.inputs == inputs:
-                    return plan
-        raise UnknownName(
-            "choice of images", inputs, [one.inputs for plans in self.plans.values() for one in plans.values()]
-        )
+        """A plan that needs these images; all that do choose and prepare them alike."""
+        if inputs not in self._by_inputs:
+            raise UnknownName("choice of images", inputs, self._by_inputs)
+        return self._by_inputs[inputs]

@@ -18,8 +18,9 @@ MIB_PER_GIB = 1024
 
 @dataclass(frozen=True)
 class Needs:
-    """Of the first try; `small` jobs are worth sharing a submission."""
+    """What the first attempt at a job asks for; `small` jobs are worth sharing a submission."""
 
+    threads: int
     minutes: int
     memory_mb: int
     gpus: int
@@ -28,7 +29,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Cluster:
-    """config/cluster.yaml beside the prices of config/unit_costs.yaml."""
+    """config/cluster.yaml and the prices of config/unit_costs.yaml."""
 
     settings: Mapping[str, Any]
     prices: Mapping[str, UnitCost]
@@ -43,15 +44,16 @@ class Cluster:
         return cls(settings, prices, paths)
 
     def needs(self, work: Work | None, threads: int, what: str) -> Needs:
-        """Of a job that does `work` with `threads` cores (None: nobody has modelled it); `what` names it in errors."""
+        """Of a job that does `work` with `threads` cores (None: it has no work model); `what` names it in errors."""
         minutes, memory = self.settings["minutes"], self.settings["memory_mb"]
         if work is None:
-            return Needs(minutes["unknown"], memory["unknown"], gpus=0, small=False)
+            return Needs(threads, minutes["unknown"], memory["unknown"], gpus=0, small=False)
         seconds = price(work, self.prices, self.paths, what)
         estimated = (JOB_OVERHEAD_SECONDS + seconds["cpu"] / threads + seconds["gpu"]) / 60
         asked = max(minutes["least"], math.ceil(minutes["factor"] * estimated))
         needed_mb = memory["factor"] * (PROCESS_GIB + work.memory_gib) * MIB_PER_GIB
         return Needs(
+            threads=threads,
             minutes=min(asked, minutes["most"]),
             memory_mb=max(memory["least"], math.ceil(needed_mb)),
             gpus=int(seconds["gpu"] > 0 or self.suits_gpu(work)),

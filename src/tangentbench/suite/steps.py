@@ -19,9 +19,12 @@ import click
 from tangentbench.atomic import cannot_write, locked, read_json, write_json
 from tangentbench.device import DEVICE_VARIABLE, choose
 from tangentbench.errors import TangentbenchError
+from tangentbench.gram.plans import TEST, TRAIN, GramPlan
 from tangentbench.paths import Paths
+from tangentbench.studies.registry import GramStore
 from tangentbench.suite.catalogue import Catalogue, load_catalogue, require_scale
 from tangentbench.suite.gram_plans import Grams, part_plans
+from tangentbench.suite.part_datasets import part_datasets
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 FIGURE_METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
@@ -140,7 +143,7 @@ def gram_tile(paths: Paths, gram: str, kernel: str, matrix: str, tile: str, scal
 @gram_arguments
 @threads_option
 def gram_certificate(paths: Paths, gram: str, kernel: str, matrix: str, scale: str, threads: int) -> None:
-    """Check every tile of a planned Gram matrix, mend damaged ones, and write its certificate."""
+    """Check every tile of a planned Gram matrix, recompute damaged ones, and write its certificate."""
     limit_threads(threads)
     from tangentbench.gram import steps as gram_jobs
 
@@ -166,7 +169,7 @@ def measure(
     choose(device)
     limit_threads(threads)
     from tangentbench.datasets import load_dataset
-    from tangentbench.studies.registry import Context, GramStore, check_settings, on_settings, study_function
+    from tangentbench.studies.registry import Context, check_settings, on_settings, study_function
     from tangentbench.suite.provenance import Recorder
     from tangentbench.suite.table_io import read_table, write_table
 
@@ -178,17 +181,15 @@ def measure(
     limit_torch_threads(threads)
     used = {one: catalogue.artifact(one) for one in artifact.uses_at(scale)}
     table_files = {one: paths.table(scale, used[one].study, one) for one in used}
-    dataset_files = {one: paths.dataset(one) for one in artifact.datasets_at(scale)}
+    dataset_files = {one: paths.dataset(one) for one in part_datasets(artifact, scale, part)}
     plans = part_plans(artifact, scale, part)
-    certificates = [
-        paths.gram(scale, name, plan.name) / one / "certificate.json" for plan in plans for one in plan.plan.matrices
-    ]
+    certificates = [paths.gram_certificate(scale, name, plan.name, one) for plan in plans for one in plan.plan.matrices]
     work = paths.work(scale, artifact.study, name, part)
     context = Context(
         seed=seed,
         datasets={one: load_dataset(file) for one, file in dataset_files.items()},
         tables={one: read_table(file) for one, file in table_files.items()},
-        grams={plan.name: GramStore(paths.gram(scale, name, plan.name), plan.tile) for plan in plans},
+        grams={plan.name: gram_store_of(paths, plan, scale) for plan in plans},
         work=work,
         threads=threads,
     )
@@ -216,6 +217,11 @@ def measure(
         write_json(provenance, recorder.record(outputs=[result]))
         remove_work(work)
     remove_empty(work.parent, work.parent.parent)
+
+
+def gram_store_of(paths: Paths, plan: GramPlan, scale: str) -> GramStore:
+    train, test = (paths.gram_inputs(scale, plan.inputs, matrix) for matrix in (TRAIN, TEST))
+    return GramStore(paths.gram(scale, plan.owner, plan.name), plan.tile, train, test)
 
 
 @contextmanager

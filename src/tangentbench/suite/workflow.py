@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from tangentbench.datasets.prepare.sources import load_sources
 from tangentbench.errors import UnknownName
 from tangentbench.gram.plans import TEST, TRAIN, GramPlan
 from tangentbench.paths import Paths
+from tangentbench.studies.work import Work
 from tangentbench.suite.catalogue import Catalogue, load_catalogue
 from tangentbench.suite.costs import load_unit_costs, part_work, without
 from tangentbench.suite.fingerprint import Fingerprints, words_in
 from tangentbench.suite.gram_costs import certificate_work, tile_work, tiled_work
 from tangentbench.suite.gram_plans import Grams, part_plans
 from tangentbench.suite.needs import Cluster, Needs
+from tangentbench.suite.part_datasets import part_datasets
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Wiring:
     recipes: Mapping[str, Any]
     paths: Paths
     fingerprints: Fingerprints = field(default_factory=Fingerprints)
+    _grams: dict[str, Grams] = field(default_factory=dict, init=False, repr=False)
+    _parts: dict[tuple[str, str, str], Needs] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def load(cls, overrides: Mapping[str, Any]) -> Wiring:
@@ -46,12 +50,11 @@ class Wiring:
                 if name not in self.recipes:
                     file = self.paths.study_catalogue(artifact.study)
                     raise UnknownName("data set", name, self.recipes, f"{file} names it for {artifact.name}")
-        for scale in SCALES:
-            for owner, plans in self.grams(scale).plans.items():
-                for plan in plans.values():
-                    if plan.dataset not in self.recipes:
-                        see = f"{self.paths.grams} names it for {owner}"
-                        raise UnknownName("data set", plan.dataset, self.recipes, see)
+        for owner, plans in self.grams(self.scale).plans.items():
+            for plan in plans.values():
+                if plan.dataset not in self.recipes:
+                    see = f"{self.paths.grams} names it for {owner}"
+                    raise UnknownName("data set", plan.dataset, self.recipes, see)
 
     @property
     def scale(self) -> str:
@@ -81,35 +84,36 @@ class Wiring:
             raise UnknownName(f"part of {artifact} at scale {scale}", part, parts)
         return parts[part]
 
-    def datasets(self, artifact: str, scale: str) -> list[str]:
-        return [str(self.paths.dataset(name)) for name in self.catalogue.artifact(artifact).datasets_at(scale)]
+    def datasets(self, artifact: str, scale: str, part: str) -> list[str]:
+        names = part_datasets(self.catalogue.artifact(artifact), scale, part)
+        return [str(self.paths.dataset(name)) for name in names]
 
     def used_tables(self, artifact: str, scale: str) -> list[str]:
         used = self.catalogue.used_by(self.catalogue.artifact(artifact), scale)
         return [str(self.paths.table(scale, one.study, one.name)) for one in used]
 
-    @cached_property
-    def _grams(self) -> dict[str, Grams]:
-        return {scale: Grams.at(self.paths, self.catalogue, scale) for scale in SCALES}
-
     def grams(self, scale: str) -> Grams:
+        """Every planned matrix of a scale; a build at one scale plans no other."""
+        if scale not in self._grams:
+            self._grams[scale] = Grams.at(self.paths, self.catalogue, scale)
         return self._grams[scale]
 
     def used_grams(self, artifact: str, scale: str, part: str) -> list[str]:
-        """The certificates of the matrices that a part takes as inputs."""
+        """The certificates, and the images, of the matrices that a part takes as inputs."""
         plans = part_plans(self.catalogue.artifact(artifact), scale, part)
-        return [file for plan in plans for file in self.plan_certificates(plan, scale)]
+        images = {file: None for plan in plans for file in self.gram_inputs(plan.owner, plan.name, scale)}
+        return [*(file for plan in plans for file in self.plan_certificates(plan, scale)), *images]
 
     def certificates(self, owner: str, scale: str) -> list[str]:
         return [file for plan in self.grams(scale).of(owner).values() for file in self.plan_certificates(plan, scale)]
 
     def plan_certificates(self, plan: GramPlan, scale: str) -> list[str]:
-        folder = self.paths.gram(scale, plan.owner, plan.name)
-        return [str(folder / matrix / "certificate.json") for matrix in plan.plan.matrices]
+        place = (scale, plan.owner, plan.name)
+        return [str(self.paths.gram_certificate(*place, matrix)) for matrix in plan.plan.matrices]
 
     def tiles(self, owner: str, name: str, matrix: str, scale: str) -> list[str]:
-        folder = self.paths.gram(scale, owner, name) / matrix / "tiles"
-        return [str(folder / f"{tile}.npy") for tile in self.grams(scale).plan(owner, name).tiles(matrix)]
+        tiles = self.grams(scale).plan(owner, name).tiles(matrix)
+        return [str(self.paths.gram_tile(scale, owner, name, matrix, tile)) for tile in tiles]
 
     def gram_inputs(self, owner: str, name: str, scale: str) -> list[str]:
         inputs = self.grams(scale).plan(owner, name).inputs
@@ -123,68 +127,39 @@ class Wiring:
         plan = self.grams(scale).plan(owner, name)
         return repr((sorted(plan.plan.kernel.items()), plan.tile))
 
-    def gram_threads(self, owner: str, name: str, scale: str) -> int:
-        return self.grams(scale).plan(owner, name).threads
-
     @cached_property
     def _cluster(self) -> Cluster:
         return Cluster.load(self.paths, load_unit_costs(self.paths))
 
-    def part_needs(self, wildcards: Any) -> Needs:
-        """What the job of a part asks for, without what tables lend and the matrices that jobs of their own compute."""
-        one, scale, part = self.catalogue.artifact(wildcards.artifact), wildcards.scale, wildcards.part
+    def part(self, wildcards: Any) -> Needs:
+        """The job of a part, without what tables lend it and the matrices that jobs of their own compute."""
+        key = (wildcards.artifact, wildcards.scale, wildcards.part)
+        if key not in self._parts:  # a rule asks once for each of its resources
+            self._parts[key] = self._part(*key)
+        return self._parts[key]
+
+    def _part(self, artifact: str, scale: str, part: str) -> Needs:
+        one = self.catalogue.artifact(artifact)
         done_elsewhere = [tiled_work(plan) for plan in part_plans(one, scale, part)]
         own = part_work(one, scale, part, self.catalogue.used_by(one, scale))
-        return self._cluster.needs(without(own, done_elsewhere), one.threads, one.name)
+        needs = self._needs(without(own, done_elsewhere), one.threads, one.name)
+        # a submission of several parts would wait for itself if one of them took another's table
+        waits = one.uses_at(scale) or any(one.name in other.uses_at(scale) for other in self.catalogue)
+        return replace(needs, small=needs.small and not waits)
 
-    def part_memory(self, wildcards: Any, attempt: int) -> int:
-        return attempt * self.part_needs(wildcards).memory_mb
-
-    def part_minutes(self, wildcards: Any) -> int:
-        return self.part_needs(wildcards).minutes
-
-    def part_gpus(self, wildcards: Any) -> int:
-        return self.wanted_gpus(self.part_needs(wildcards))
-
-    def wanted_gpus(self, needs: Needs) -> int:
-        return 0 if self.settings["device"] == "cpu" else needs.gpus
-
-    def part_group(self, wildcards: Any) -> str:
-        """Small parts share a submission; not those of artifacts that wait for each other's tables."""
-        name, scale = wildcards.artifact, wildcards.scale
-        alone = self.catalogue.artifact(name).uses_at(scale) or any(
-            name in one.uses_at(scale) for one in self.catalogue
-        )
-        return "part" if alone or not self.part_needs(wildcards).small else "small_part"
-
-    def tile_needs(self, wildcards: Any) -> Needs:
+    def tile(self, wildcards: Any) -> Needs:
+        """The job of one tile of a Gram matrix."""
         plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
-        return self._cluster.needs(tile_work(plan), plan.threads, wildcards.gram)
+        return self._needs(tile_work(plan), plan.threads, wildcards.gram)
 
-    def tile_memory(self, wildcards: Any, attempt: int) -> int:
-        return attempt * self.tile_needs(wildcards).memory_mb
-
-    def tile_minutes(self, wildcards: Any) -> int:
-        return self.tile_needs(wildcards).minutes
-
-    def tile_gpus(self, wildcards: Any) -> int:
-        return self.wanted_gpus(self.tile_needs(wildcards))
-
-    def tile_group(self, wildcards: Any) -> str:
-        return "small_tile" if self.tile_needs(wildcards).small else "tile"
-
-    def certificate_needs(self, wildcards: Any) -> Needs:
+    def certificate(self, wildcards: Any) -> Needs:
+        """The job that checks and certifies a Gram matrix; it uses no GPU."""
         plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
-        return self._cluster.needs(certificate_work(plan, wildcards.matrix), plan.threads, wildcards.gram)
+        return self._needs(certificate_work(plan, wildcards.matrix), plan.threads, wildcards.gram)
 
-    def certificate_memory(self, wildcards: Any, attempt: int) -> int:
-        return attempt * self.certificate_needs(wildcards).memory_mb
-
-    def certificate_minutes(self, wildcards: Any) -> int:
-        return self.certificate_needs(wildcards).minutes
-
-    def threads(self, artifact: str) -> int:
-        return self.catalogue.artifact(artifact).threads
+    def _needs(self, work: Work | None, threads: int, what: str) -> Needs:
+        needs = self._cluster.needs(work, threads, what)
+        return replace(needs, gpus=0) if self.settings["device"] == "cpu" else needs
 
     def recipe(self, dataset: str) -> str:
         """What a data set is made of: its recipe, and what of its source is read."""
