@@ -15,6 +15,7 @@ from second_device import computed_at_once, lazy_device, mend_split
 from tangentbench.networks import attention, recurrent
 from tangentbench.networks import small_mlp as shallow
 from tangentbench.networks import stack as stacked
+from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.networks.penalised import Member, PenalisedNets, with_bias
 from tangentbench.networks.penalised import draw as draw_penalised
 from tangentbench.networks.small_mlp import ShallowNets, Span
@@ -116,7 +117,7 @@ STAGES = [Stage("adam", 0.05, 3), Stage("descent", 0.1, 3)]
 
 
 def family(loss: str = "cross_entropy") -> PenalisedNets:
-    starts = [draw_penalised([6, one.width, 3], torch.float32, one.width, one.trial) for one in MEMBERS]
+    starts = [draw_penalised(MlpShape(2, one.width, 6, 3), torch.float32, one.width, one.trial) for one in MEMBERS]
     return PenalisedNets(MEMBERS, starts, with_bias(INPUTS, 0.5), LABELS, bias=0.5, loss=loss)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tangentbench.errors import Diverged, UnknownName
+from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.networks.penalised import Member, PenalisedNets, Rotated, draw, with_bias
 from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.engines.full_batch import Stage, train_in_stages
@@ -28,7 +29,7 @@ def data(loss: str = "cross_entropy") -> tuple[Tensor, Tensor]:
 
 
 def start(member: Member) -> list[Tensor]:
-    return draw([INPUTS, member.width, member.width, OUTPUTS], torch.float64, 5, member.width, member.trial)
+    return draw(MlpShape(3, member.width, INPUTS, OUTPUTS), torch.float64, 5, member.width, member.trial)
 
 
 def family(members: list[Member], loss: str = "cross_entropy") -> PenalisedNets:
@@ -83,7 +84,7 @@ def test_descent_in_the_span_of_the_inputs_is_descent() -> None:
     inputs = with_bias(torch.randn(4, 30, generator=generator, dtype=torch.float64), BIAS)
     labels = torch.tensor([0, 1, 2, 0])
     member, stage = Member(5, 1e-2), Stage("descent", 0.1, 30)
-    weights = draw([30, 5, 5, OUTPUTS], torch.float64, 0)
+    weights = draw(MlpShape(3, 5, 30, OUTPUTS), torch.float64, 0)
     whole = PenalisedNets([member], [weights], inputs, labels, bias=BIAS, loss="cross_entropy")
     rotated = Rotated.of(inputs)
     assert rotated.inputs.shape == (4, 4)

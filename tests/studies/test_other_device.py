@@ -15,6 +15,7 @@ from tangentbench.datasets import Dataset
 from tangentbench.networks import leaky_mlp_device
 from tangentbench.networks import stack as stacked
 from tangentbench.networks.memorisation import MemorisationNets
+from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.networks.ntk_mlp import NtkMlpNets, TopLayers
 from tangentbench.networks.penalised import Member, PenalisedNets, draw, with_bias
 from tangentbench.networks.scalar_mlp import ScalarMlp
@@ -89,7 +90,7 @@ def test_final_losses_there(monkeypatch: pytest.MonkeyPatch) -> None:
     history = pd.DataFrame({"place": [0, 1] * 6, "step": np.repeat(range(6), 2), "loss": np.linspace(2, 1, 12)})
 
     def nets() -> PenalisedNets:
-        starts = [draw([6, one.width, 3], torch.float32, one.width) for one in members]
+        starts = [draw(MlpShape(2, one.width, 6, 3), torch.float32, one.width) for one in members]
         return PenalisedNets(
             members, starts, with_bias(panel.x_train, 0.5), panel.y_train, bias=0.5, loss="cross_entropy"
         )

@@ -10,11 +10,13 @@ import pytest
 from small_project import ROOT
 
 from tangentbench.datasets import Dataset
-from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.errors import InvalidConfig, TangentbenchError
 from tangentbench.paths import Paths
 from tangentbench.studies.registry import Context, figure_function
 from tangentbench.studies.regularised.measure.forces import attraction_and_repulsion
 from tangentbench.studies.regularised.measure.plateau import loss_against_width
+from tangentbench.studies.regularised.settings import Forces, Plateau
+from tangentbench.studies.settings import read_settings
 from tangentbench.suite.catalogue import load_catalogue
 
 
@@ -43,39 +45,43 @@ FORCES: dict[str, Any] = {
     "optimiser": "descent",
     "steps": 2500,
     "penalty": 0.01,
-    "step": 0.2,
-    "bias_amount": 1.0,
+    "learning_rate": 0.2,
+    "bias": 1.0,
     "tikhonov": 1e-3,
-    "rays": 3,
-    "ray_degrees": 10.0,
-    "ray_share": 0.9,
+    "rays": {"count": 3, "degrees": 10.0, "share": 0.9},
     "runs": 2,
 }
 PLATEAU: dict[str, Any] = {
-    "images": {"mnist": 16, "teacher": 40},
+    "panels": ["mnist", "teacher"],
+    "mnist": {"images": 16, "penalties": [1e-2, 1e-3], "trials": 1, "adam_steps": 300, "descent_steps": 50},
+    "teacher": {"images": 40, "penalties": [1e-4], "trials": 2, "adam_steps": 300, "descent_steps": 50},
     "hidden_layers": 2,
     "widths": [1, 3, 8],
-    "penalties": {"mnist": [1e-2, 1e-3], "teacher": [1e-4]},
-    "trials": {"mnist": 1, "teacher": 2},
-    "adam_step": 0.01,
-    "adam_steps": {"mnist": 300, "teacher": 300},
-    "descent_step": 0.02,
-    "descent_steps": {"mnist": 50, "teacher": 50},
-    "bias_amount": 1.0,
+    "adam_learning_rate": 0.01,
+    "descent_learning_rate": 0.02,
+    "bias": 1.0,
     "plateau_tolerance": 0.05,
     "other_tolerances": [0.5],
 }
 
 
+def force_settings(**changes: Any) -> Forces:
+    return read_settings(Forces, {**FORCES, **changes}, "catalogue.yaml", "artifacts.x.settings")
+
+
+def plateau_settings(**changes: Any) -> Plateau:
+    return read_settings(Plateau, {**PLATEAU, **changes}, "catalogue.yaml", "artifacts.x.settings")
+
+
 @pytest.fixture(scope="module")
 def forces() -> pd.DataFrame:
-    return attraction_and_repulsion(Context(seed=0, datasets={"digits": digits()}), **FORCES)
+    return attraction_and_repulsion(Context(seed=0, datasets={"digits": digits()}), force_settings())
 
 
 @pytest.fixture(scope="module")
 def plateau() -> pd.DataFrame:
     context = Context(seed=0, datasets={"digits": digits(), "teacher": teacher()})
-    return loss_against_width(context, panels=["mnist", "teacher"], **PLATEAU)
+    return loss_against_width(context, plateau_settings())
 
 
 def test_forces_table_has_every_point_of_every_run(forces: pd.DataFrame) -> None:
@@ -121,20 +127,45 @@ def test_plateau_start_moves_down_with_the_tolerance(plateau: pd.DataFrame) -> N
 
 def test_networks_do_not_depend_on_those_beside_them(plateau: pd.DataFrame) -> None:
     context = Context(seed=0, datasets={"teacher": teacher()})
-    alone = loss_against_width(context, panels=["teacher"], **{**PLATEAU, "widths": [3]})
+    alone = loss_against_width(context, plateau_settings(panels=["teacher"], widths=[3]))
     mine = alone[alone["trial"] == 1]["train_loss"].iloc[0]
     among = plateau[(plateau["panel"] == "teacher") & (plateau["width"] == 3) & (plateau["trial"] == 1)]
     assert mine == pytest.approx(among["train_loss"].iloc[0], rel=1e-3)
 
 
-def test_wrong_settings_are_named() -> None:
+def test_data_that_does_not_fit_is_named() -> None:
     context = Context(seed=0, datasets={"teacher": teacher()})
-    with pytest.raises(UnknownName, match="panel"):
-        loss_against_width(context, panels=["cifar"], **PLATEAU)
     with pytest.raises(TangentbenchError, match="needs a data set with classes"):
-        loss_against_width(context, panels=["mnist"], **PLATEAU)
-    with pytest.raises(TangentbenchError, match="41 training examples asked for"):
-        loss_against_width(context, panels=["teacher"], **{**PLATEAU, "images": {"teacher": 41}})
+        loss_against_width(context, plateau_settings(panels=["mnist"]))
+    with pytest.raises(TangentbenchError, match="teacher: 41 training examples are wanted but only 40"):
+        loss_against_width(context, plateau_settings(panels=["teacher"], teacher={**PLATEAU["teacher"], "images": 41}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"panels": ["cifar"]}, r"panels\[0\]: 'cifar' is not known here \(allowed: mnist, teacher\)"),
+        ({"teacher": {**PLATEAU["teacher"], "adam_steps": -1}}, r"teacher.adam_steps: expected `int` >= 0"),
+        ({"mnist": {**PLATEAU["mnist"], "adam_steps": 0, "descent_steps": 0}}, r"mnist.adam_steps: neither Adam nor"),
+        ({"mnist": {"images": 16}}, r"mnist: missing setting penalties"),
+    ],
+)
+def test_wrong_settings_of_the_plateau_are_said_with_file_and_key(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidConfig, match=rf"catalogue.yaml at artifacts.x.settings.{says}"):
+        plateau_settings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"images": 13}, "images: 13 images cannot be equally many of each of 3 digits"),
+        ({"optimiser": "adam"}, "optimiser: 'adam' is not known here"),
+        ({"rays": {**FORCES["rays"], "share": 2.0}}, "rays.share: expected `float` <= 1"),
+    ],
+)
+def test_wrong_settings_of_the_forces_are_said_with_file_and_key(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"catalogue.yaml at artifacts.x.settings.{says}"):
+        force_settings(**changes)
 
 
 @pytest.mark.parametrize("name", ["regularised_fig5_1", "regularised_fig5_2"])

@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from tangentbench.networks.initialisation import stream
 from tangentbench.networks.losses import LOSSES
+from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.networks.stack import move
 
 
@@ -69,18 +70,18 @@ class PenalisedNets:
         loss: str,
     ) -> None:
         """`starts` are the initial weights W_1, ..., W_L of each member, each (outputs, inputs + 1)."""
-        order = sorted(range(len(members)), key=lambda place: members[place].width)
-        self.members = [members[place] for place in order]
+        order = sorted(range(len(members)), key=lambda index: members[index].width)
+        self.members = [members[index] for index in order]
         self.inputs, self.labels, self.bias, self.loss = inputs, labels, bias, LOSSES[loss]
-        own = [starts[place] for place in order]
+        own = [starts[index] for index in order]
         self.first = torch.cat([weights[0] for weights in own]).requires_grad_()
         penalties = torch.tensor([member.penalty for member in self.members], dtype=inputs.dtype)
         widths = torch.tensor([member.width for member in self.members])
         self.first_decay = 2 * penalties.repeat_interleave(widths)[:, None]
         self.groups: list[Group] = []
         row = 0
-        for width, places in groupby(range(len(own)), key=lambda place: self.members[place].width):
-            together = list(places)
+        for width, indices in groupby(range(len(own)), key=lambda index: self.members[index].width):
+            together = list(indices)
             rows = slice(row, row + width * len(together))
             upper = [
                 torch.stack(layers).requires_grad_() for layers in zip(*(own[one][1:] for one in together), strict=True)
@@ -90,7 +91,7 @@ class PenalisedNets:
             row = rows.stop
 
     def moved(self) -> None:
-        """Let the groups follow to the device of the first layer."""
+        """Move the groups to the device of the first layer."""
         for group in self.groups:
             move(group, self.first.device)
 
@@ -100,7 +101,7 @@ class PenalisedNets:
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Z_L of every member, (M, N, k)."""
-        # one split, not a slice a group: the gradient of a slice is a matrix of zeros as large as the whole
+        # one split, not one slice per group: the gradient of a slice is a matrix of zeros as large as the whole
         sizes = [group.rows.stop - group.rows.start for group in self.groups]
         parts = torch.split(self.first @ inputs.T, sizes)
         together = [group.outputs(part, self.bias) for group, part in zip(self.groups, parts, strict=True)]
@@ -139,15 +140,15 @@ class PenalisedNets:
             parts.append(total * group.decay[:, 0, 0] / 2)
         return torch.cat(parts)
 
-    def describe(self, place: int) -> str:
-        member = self.members[place]
+    def describe(self, index: int) -> str:
+        member = self.members[index]
         return f"width {member.width}, penalty {member.penalty:g}, trial {member.trial}"
 
-    def weights_of(self, place: int) -> list[Tensor]:
-        """W_1, ..., W_L of the member at `place`, each (outputs, inputs + 1)."""
-        member = self.members[place]
+    def weights_of(self, index: int) -> list[Tensor]:
+        """W_1, ..., W_L of the member at `index`, each (outputs, inputs + 1)."""
+        member = self.members[index]
         group = next(one for one in self.groups if one.members[0].width == member.width)
-        slot = place - self.members.index(group.members[0])
+        slot = index - self.members.index(group.members[0])
         top = group.rows.start + slot * member.width
         return [self.first[top : top + member.width].detach(), *(layer[slot].detach() for layer in group.upper)]
 
@@ -157,8 +158,8 @@ def with_bias(inputs: Tensor, bias: float) -> Tensor:
     return torch.cat([inputs, inputs.new_full((len(inputs), 1), bias)], dim=1)
 
 
-def draw(widths: Sequence[int], dtype: torch.dtype, *key: int) -> list[Tensor]:
-    """Initial weights W_1, ..., W_L between layers of these widths, each (outputs, inputs + 1).
+def draw(shape: MlpShape, dtype: torch.dtype, *key: int) -> list[Tensor]:
+    """Initial weights W_1, ..., W_L, each (outputs, inputs + 1).
 
     Uniform in +-1/sqrt(inputs), the bias's column included, as PyTorch's Linear draws them; a function of `key`.
     """
@@ -167,7 +168,7 @@ def draw(widths: Sequence[int], dtype: torch.dtype, *key: int) -> list[Tensor]:
         ((2 * torch.rand(after, before + 1, generator=generator, dtype=torch.float64) - 1) / math.sqrt(before)).to(
             dtype
         )
-        for before, after in pairwise(widths)
+        for after, before in shape.layers
     ]
 
 
@@ -175,15 +176,15 @@ def draw(widths: Sequence[int], dtype: torch.dtype, *key: int) -> list[Tensor]:
 class Rotated:
     """Inputs in an orthonormal basis of their own span, in which gradient descent takes the same steps.
 
-    Outside the span of the inputs the cost has no gradient: there the first layer only shrinks, by 1 - 2 eta lambda a
-    step of size eta. So descent needs as many input coordinates as there are independent examples. (Not so Adam, whose
-    steps depend on the basis.)
+    Outside the span of the inputs the cost has no gradient: there the first layer only shrinks, by 1 - 2 eta lambda per
+    step at learning rate eta. So descent needs as many input coordinates as there are independent examples. (Not so
+    Adam, whose steps depend on the basis.)
     """
 
     inputs: Tensor
     """(N, r)."""
     basis: Tensor
-    """(d, r): what the coordinates stand for."""
+    """(d, r)."""
 
     @classmethod
     def of(cls, inputs: Tensor) -> Rotated:

@@ -38,7 +38,7 @@ def attraction_and_repulsion(table: pd.DataFrame, artifact: Artifact) -> Figure:
         draw_neurons(row[1], own[own["view"] == "neurons"], own[own["view"] == "rays"])
         row[1].set_title(f"$Z_{layer:g}$: neurons")
         share, needed = numbers["share near the rays, trained"], numbers["rays needed"]
-        degrees, wanted = artifact.settings["ray_degrees"], artifact.settings["ray_share"]
+        degrees, wanted = artifact.settings["rays"]["degrees"], artifact.settings["rays"]["share"]
         text = f"{share:.0%} of the squared norm within\n{degrees:g}° of three rays; {wanted:.0%} needs {needed:g}"
         note(row[1], text, (0.02, 0.98))
     for axis in axes.ravel():
