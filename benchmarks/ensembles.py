@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from tangentbench.networks.small_mlp import ShallowNets, Span, draw
-from tangentbench.networks.weight_distributions import LAWS
+from tangentbench.networks.weight_distributions import DISTRIBUTIONS
 from tangentbench.training.engines.ensembles import Schedule, losses_of, train
 
 CLASSES, PIXELS, IMAGES = 10, 48, 10
@@ -38,7 +38,7 @@ def one_after_the_other(
             first.weight.copy_(weights.first[run].T)
             last.weight.copy_(weights.last[run])
         parameters = [first.weight, last.weight]
-        optimiser = torch.optim.SGD(parameters, lr=step * weights.step_scale, momentum=0.9)
+        optimiser = torch.optim.SGD(parameters, lr=step * weights.rate_scale, momentum=0.9)
         for _ in range(steps):
             optimiser.zero_grad()
             outputs = weights.output_scale * last(torch.relu(first(inputs)))
@@ -78,23 +78,24 @@ def main(
     generator = torch.Generator().manual_seed(SEED)
     inputs = torch.rand(IMAGES, PIXELS, generator=generator)
     labels = torch.randint(0, CLASSES, (IMAGES,), generator=generator)
-    span, law = Span.of(inputs), LAWS["gaussian"]
+    span, distribution = Span.of(inputs), DISTRIBUTIONS["gaussian"]
     whole = Span(inputs / PIXELS**0.5, torch.eye(PIXELS))
+    shape = whole.shape(width, 1, CLASSES)
 
     def drawn() -> list[ShallowNets]:
         source = torch.Generator().manual_seed(SEED + 1)
         sizes = [min(CHUNK, networks - start) for start in range(0, networks, CHUNK)]
-        return [draw(whole, CLASSES, width, 1, size, law, law, "maximal_update", source) for size in sizes]
+        return [draw(whole, shape, size, distribution, distribution, "maximal_update", source) for size in sizes]
 
     def reduced() -> list[ShallowNets]:
         return [
-            ShallowNets(torch.matmul(span.basis.T, one.first), None, one.last, one.output_scale, one.step_scale)
+            ShallowNets(torch.matmul(span.basis.T, one.first), None, one.last, one.output_scale, one.rate_scale)
             for one in drawn()
         ]
 
     first = drawn()[0]
     few = ShallowNets(
-        first.first[:peer_networks], None, first.last[:peer_networks], first.output_scale, first.step_scale
+        first.first[:peer_networks], None, first.last[:peer_networks], first.output_scale, first.rate_scale
     )
     alone_losses, alone = min(
         (one_after_the_other(few, whole.inputs, labels, steps, step, clock) for _ in range(repeats)),

@@ -12,14 +12,13 @@ import pytest
 import torch
 from second_device import computed_at_once, lazy_device, mend_split
 
-from tangentbench.networks import attention, recurrent
-from tangentbench.networks import small_mlp as shallow
+from tangentbench.networks import sequence, small_mlp
 from tangentbench.networks import stack as stacked
 from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.networks.penalised import Member, PenalisedNets, with_bias
 from tangentbench.networks.penalised import draw as draw_penalised
 from tangentbench.networks.small_mlp import ShallowNets, Span
-from tangentbench.networks.weight_distributions import LAWS
+from tangentbench.networks.weight_distributions import DISTRIBUTIONS
 from tangentbench.studies import registry
 from tangentbench.studies.registry import Context
 from tangentbench.studies.tensor_programs.measure import ensembles as study
@@ -34,10 +33,10 @@ RNG = np.random.default_rng(0)
 SENTENCES = Sequences.of([RNG.standard_normal((2, 4)), RNG.standard_normal((3, 4))])
 PIXELS = Sequences.of(list(RNG.uniform(-1, 1, (2, 3, 3))))
 KERNELS: dict[str, tuple[Callable[..., torch.Tensor], Sequences]] = {
-    "gru": (recurrent.gru_state_kernel, SENTENCES),
-    "rnn": (recurrent.rnn_tangent_kernel, PIXELS),
-    "transformer": (partial(attention.transformer_state_kernel, depth=1), SENTENCES),
-    "transformer_tangent": (attention.transformer_tangent_kernel, PIXELS),
+    "gru": (sequence.gru_state_kernel, SENTENCES),
+    "rnn": (sequence.rnn_tangent_kernel, PIXELS),
+    "transformer": (partial(sequence.transformer_state_kernel, depth=1), SENTENCES),
+    "transformer_tangent": (sequence.transformer_tangent_kernel, PIXELS),
 }
 
 
@@ -47,19 +46,18 @@ def test_kernels_of_random_networks_there_are_the_cpus(name: str, monkeypatch: p
 
     def kernel() -> torch.Tensor:
         generator = torch.Generator().manual_seed(7)
-        return function(sequences, 6, 2, LAWS["laplace"], LAWS["uniform"], generator)
+        return function(sequences, 6, 2, DISTRIBUTIONS["laplace"], DISTRIBUTIONS["uniform"], generator)
 
     here = kernel()
     arrived = []
 
-    def gram(rows: torch.Tensor) -> torch.Tensor:
+    def noted(rows: torch.Tensor) -> torch.Tensor:
         arrived.append(rows.device.type)
-        return recurrent_gram(rows)
+        return gram(rows)
 
-    recurrent_gram = recurrent.gram
-    for module in (recurrent, attention):
-        monkeypatch.setattr(module, "current", lazy_device)
-        monkeypatch.setattr(module, "gram", gram)
+    gram = sequence.gram
+    monkeypatch.setattr(sequence, "current", lazy_device)
+    monkeypatch.setattr(sequence, "gram", noted)
     there = kernel()
     assert there.device.type == "cpu"
     assert set(arrived) == {"lazy"}
@@ -74,8 +72,10 @@ SPAN, SCHEDULE = Span.of(INPUTS), Schedule((1, 3), 3, 0.4, 0.9)
 @pytest.mark.parametrize("layers", [1, 2])
 def test_ensembles_there_are_the_cpus(layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def trained() -> tuple[ShallowNets, dict[str, np.ndarray]]:
-        law, generator = LAWS["gaussian"], torch.Generator().manual_seed(1)
-        nets = shallow.draw(SPAN, 3, 5, layers, 2, law, law, "maximal_update", generator)
+        distribution, generator = DISTRIBUTIONS["gaussian"], torch.Generator().manual_seed(1)
+        nets = small_mlp.draw(
+            SPAN, SPAN.shape(5, layers, 3), 2, distribution, distribution, "maximal_update", generator
+        )
         return nets, train(nets, SPAN, LABELS, 3, SCHEDULE, lambda epoch: torch.arange(4).roll(epoch))
 
     nets_here, here = trained()
@@ -93,9 +93,9 @@ def test_batches_drawn_apart_train_together_there(monkeypatch: pytest.MonkeyPatc
     """A seed means the same networks, however many of them the device trains at a time."""
     task = Task(SPAN, LABELS, 3, 2, "maximal_update", Schedule((2,), 4, 0.4, 0.9))
     ensemble = Ensemble("laplace", "all", 4, runs=5)
-    size = shallow.bytes_a_network(SPAN, 3, 4, 2)
-    monkeypatch.setattr(study, "BATCH_BYTES", 2 * size)
-    monkeypatch.setattr(study, "DEVICE_BATCH_BYTES", 4 * size)
+    size = small_mlp.bytes_per_network(SPAN.shape(4, 2, 3))
+    monkeypatch.setattr(study, "_BATCH_BYTES", 2 * size)
+    monkeypatch.setattr(study, "_DEVICE_BATCH_BYTES", 4 * size)
     here = task.measure(Context(seed=3), ensemble)
     batches = []
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from tangentbench.kernels import empirical_ntk
-from tangentbench.networks import attention, recurrent
-from tangentbench.networks.weight_distributions import LAWS, draw_weights
+from tangentbench.networks import sequence
+from tangentbench.networks.weight_distributions import DISTRIBUTIONS, draw_weights
 from tangentbench.theory.sequences import Sequences
 
 RNG = np.random.default_rng(0)
 SENTENCES = Sequences.of([RNG.standard_normal((3, 6)), RNG.standard_normal((5, 6))])
 PIXELS = Sequences.of(list(RNG.uniform(-1, 1, (3, 4, 3))))
-MATRICES, VECTORS = LAWS["laplace"], LAWS["uniform"]
+MATRICES, VECTORS = DISTRIBUTIONS["laplace"], DISTRIBUTIONS["uniform"]
 WIDTH, RUNS = 9, 2
 
 
@@ -23,7 +23,7 @@ def stream():
 
 
 def test_gru_is_the_cell_read_word_by_word():
-    kernel = recurrent.gru_state_kernel(SENTENCES, WIDTH, RUNS, MATRICES, VECTORS, stream())
+    kernel = sequence.gru_state_kernel(SENTENCES, WIDTH, RUNS, MATRICES, VECTORS, stream())
     generator = stream()
     weights = draw_weights(VECTORS, (RUNS, 6, 3 * WIDTH), generator) / 6**0.5
     biases = draw_weights(VECTORS, (RUNS, 1, 3 * WIDTH), generator)
@@ -35,9 +35,9 @@ def test_gru_is_the_cell_read_word_by_word():
 
     for run in range(RUNS):
         states = []
-        for sequence in np.split(SENTENCES.tokens, [3]):
+        for sentence in np.split(SENTENCES.tokens, [3]):
             h = torch.zeros(WIDTH)
-            for token in torch.from_numpy(sequence).float():
+            for token in torch.from_numpy(sentence).float():
                 z, r, c = (token @ weights[run] + biases[run, 0]).split(WIDTH)
                 more_z, more_r = (h @ to_gates[run]).split(WIDTH)
                 z, r = sigmoid(z + more_z), sigmoid(r + more_r)
@@ -69,18 +69,21 @@ def transformer_output(parameters, sequence):
 @pytest.mark.parametrize(
     ("kernel_of", "output", "names"),
     [
-        (recurrent.rnn_tangent_kernel, rnn_output, ("u", "w", "v")),
-        (attention.transformer_tangent_kernel, transformer_output, ("e", "first", "second", "v")),
+        (sequence.rnn_tangent_kernel, rnn_output, ("u", "w", "v")),
+        (sequence.transformer_tangent_kernel, transformer_output, ("e", "first", "second", "v")),
     ],
     ids=["rnn", "transformer"],
 )
 def test_tangent_kernel_is_that_of_autograd(kernel_of, output, names):
     kernel = kernel_of(PIXELS, WIDTH, RUNS, MATRICES, VECTORS, stream())
     generator = stream()
-    laws = [VECTORS, *[MATRICES] * (len(names) - 2), VECTORS]
+    distributions = [VECTORS, *[MATRICES] * (len(names) - 2), VECTORS]
     inside = [(WIDTH, WIDTH)] * (len(names) - 2)
     shapes = [(RUNS, 3, WIDTH), *((RUNS, *shape) for shape in inside), (RUNS, WIDTH)]
-    drawn = {n: draw_weights(law, shape, generator) for n, law, shape in zip(names, laws, shapes, strict=True)}
+    drawn = {
+        n: draw_weights(distribution, shape, generator)
+        for n, distribution, shape in zip(names, distributions, shapes, strict=True)
+    }
     inputs = torch.from_numpy(PIXELS.tokens.reshape(3, 4, 3))
     for run in range(RUNS):
         parameters = {name: values[run].double() for name, values in drawn.items()}
@@ -96,7 +99,7 @@ def test_masked_tokens_do_not_see_what_follows():
     first, last = np.r_[0:3, 3:8], np.r_[0:3, 5:10]
 
     def kernel(sequences, masked):
-        return attention.transformer_state_kernel(
+        return sequence.transformer_state_kernel(
             sequences, WIDTH, 1, MATRICES, VECTORS, stream(), depth=2, masked=masked
         )[0]
 
@@ -107,10 +110,10 @@ def test_masked_tokens_do_not_see_what_follows():
 
 
 def test_states_of_a_transformer_are_normalised():
-    kernel = attention.transformer_state_kernel(SENTENCES, 16, 3, MATRICES, VECTORS, stream(), depth=1)
+    kernel = sequence.transformer_state_kernel(SENTENCES, 16, 3, MATRICES, VECTORS, stream(), depth=1)
     torch.testing.assert_close(torch.diagonal(kernel, dim1=1, dim2=2), torch.ones(3, 8, dtype=torch.float64))
 
 
 def test_recurrent_network_wants_one_length():
     with pytest.raises(ValueError, match="one length"):
-        recurrent.rnn_tangent_kernel(SENTENCES, 4, 1, MATRICES, VECTORS, stream())
+        sequence.rnn_tangent_kernel(SENTENCES, 4, 1, MATRICES, VECTORS, stream())

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tangentbench.errors import UnknownName
-from tangentbench.networks.small_mlp import ShallowNets, Span, bytes_a_network, draw
-from tangentbench.networks.weight_distributions import LAWS
-from tangentbench.training.engines.ensembles import Schedule, losses_of, train
+from tangentbench.networks.small_mlp import ShallowNets, Span, bytes_per_network, draw
+from tangentbench.networks.weight_distributions import DISTRIBUTIONS
+from tangentbench.training.engines.ensembles import Schedule, _losses_of, train
 
 CLASSES = 3
 INPUTS = torch.rand(4, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -21,8 +21,16 @@ def never(epoch: int) -> torch.Tensor:
 
 
 def nets_of(span, layers, parametrisation="maximal_update", runs=3, width=5):
-    law = LAWS["gaussian"]
-    return draw(span, CLASSES, width, layers, runs, law, law, parametrisation, torch.Generator().manual_seed(1))
+    distribution = DISTRIBUTIONS["gaussian"]
+    return draw(
+        span,
+        span.shape(width, layers, CLASSES),
+        runs,
+        distribution,
+        distribution,
+        parametrisation,
+        torch.Generator().manual_seed(1),
+    )
 
 
 def plain_losses(nets, run, inputs, epochs, step, momentum, batches):
@@ -31,7 +39,7 @@ def plain_losses(nets, run, inputs, epochs, step, momentum, batches):
     weights = [nets.first[run].clone(), *middle, nets.last[run].clone()]
     for one in weights:
         one.requires_grad_()
-    optimiser = torch.optim.SGD(weights, lr=step * nets.step_scale, momentum=momentum)
+    optimiser = torch.optim.SGD(weights, lr=step * nets.rate_scale, momentum=momentum)
 
     def loss(chosen):
         hidden = torch.relu(inputs[chosen] @ weights[0])
@@ -94,9 +102,12 @@ def test_many_inputs_keep_their_coordinates():
     assert torch.equal(span.basis, torch.eye(4))
 
 
-def test_matrix_and_other_weights_have_their_own_laws():
+def test_matrix_and_other_weights_have_their_own_distributions():
     span = Span.of(INPUTS.float())
-    nets = draw(span, CLASSES, 200, 2, 1, LAWS["uniform"], LAWS["exponential"], "ntk", torch.Generator().manual_seed(0))
+    nets = draw(
+        span, span.shape(200, 2, CLASSES), 1, DISTRIBUTIONS["uniform"], DISTRIBUTIONS["exponential"], "ntk",
+        torch.Generator().manual_seed(0),
+    )  # fmt: skip
     assert nets.middle.abs().max() <= 3**0.5
     assert nets.last.min() >= -1
     assert nets.last.max() > 3
@@ -115,20 +126,20 @@ def test_loss_is_torchs():
     span = Span.of(INPUTS)
     nets = nets_of(span, 2)
     expected = torch.nn.functional.cross_entropy(nets.outputs(span.inputs)[2], LABELS)
-    assert losses_of(nets, span.inputs, LABELS)[2] == pytest.approx(float(expected))
+    assert _losses_of(nets, span.inputs, LABELS)[2] == pytest.approx(float(expected))
 
 
 def test_bytes_count_weights_and_momenta():
     span = Span.of(INPUTS.float())
-    law = LAWS["gaussian"]
-    nets = draw(span, CLASSES, 6, 2, 2, law, law, "ntk", torch.Generator().manual_seed(0))
+    distribution = DISTRIBUTIONS["gaussian"]
+    nets = draw(span, span.shape(6, 2, CLASSES), 2, distribution, distribution, "ntk", torch.Generator().manual_seed(0))
     held = sum(one.nbytes for one in [*nets.weights, *nets.momenta])
-    assert held == 2 * bytes_a_network(span, CLASSES, 6, 2)
+    assert held == 2 * bytes_per_network(span.shape(6, 2, CLASSES))
 
 
 def test_bad_requests_are_named():
-    span, law, generator = Span.of(INPUTS), LAWS["gaussian"], torch.Generator()
+    span, distribution, generator = Span.of(INPUTS), DISTRIBUTIONS["gaussian"], torch.Generator()
     with pytest.raises(UnknownName, match="parametrisation 'mean_field'"):
-        draw(span, 3, 4, 1, 1, law, law, "mean_field", generator)
+        draw(span, span.shape(4, 1, 3), 1, distribution, distribution, "mean_field", generator)
     with pytest.raises(ValueError, match="one or two hidden layers"):
-        draw(span, 3, 4, 3, 1, law, law, "ntk", generator)
+        draw(span, span.shape(4, 3, 3), 1, distribution, distribution, "ntk", generator)

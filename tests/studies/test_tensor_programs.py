@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from tangentbench.datasets import Dataset
-from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.errors import InvalidConfig, TangentbenchError
+from tangentbench.networks.weight_distributions import DISTRIBUTIONS
 from tangentbench.paths import Paths, find_root
 from tangentbench.studies.registry import Context, figure_function, study_function
-from tangentbench.studies.tensor_programs.costs import kernels as kernel_work
+from tangentbench.studies.settings import Settings, read_settings
 from tangentbench.studies.tensor_programs.costs import one_hidden_layer as training_work
+from tangentbench.studies.tensor_programs.costs import state_kernels
 from tangentbench.studies.tensor_programs.costs import two_hidden_layers as deeper_work
 from tangentbench.studies.tensor_programs.measure import ensembles, kernels
 from tangentbench.studies.tensor_programs.measure.ensembles import (
@@ -24,58 +27,83 @@ from tangentbench.studies.tensor_programs.measure.ensembles import (
     two_hidden_layers,
 )
 from tangentbench.studies.tensor_programs.measure.kernels import output_kernels, tangent_kernel_distances
-from tangentbench.studies.tensor_programs.measure.swapping import chunks, laws_of
+from tangentbench.studies.tensor_programs.measure.swapping import chunks
 from tangentbench.studies.tensor_programs.measure.words import sentences_as_sequences
+from tangentbench.studies.tensor_programs.settings import (
+    Distribution,
+    OneHiddenLayer,
+    ReadoutNorms,
+    StateKernels,
+    TangentKernels,
+    TwoHiddenLayers,
+)
 from tangentbench.suite.catalogue import load_catalogue
 
+S = TypeVar("S", bound=Settings)
 NAMES = [f"tensor_programs_figA_{number}" for number in range(1, 8)]
 SENTENCES = ["The fox jumps", "the quick fox jumps"]
-OUTPUTS = {
-    "architectures": ["gru", "transformer"],
-    "laws": ["gaussian", "uniform", "cubecauchy"],
+KERNELS: dict[str, Any] = {
     "swapped": "all",
     "truncation_sigmas": 2.0,
+    "widths": [16, 64],
+    "inits": 12,
+    "limit": {"log2_points": 8, "scramblings": 4},
+}
+STATES: dict[str, Any] = {
+    **KERNELS,
+    "architectures": ["gru", "transformer"],
+    "distributions": ["gaussian", "uniform", "cubecauchy"],
     "sentences": SENTENCES,
     "embedding": "random",
     "embedding_dimension": 12,
     "transformer_depth": 2,
-    "widths": [16, 64],
-    "inits": 12,
-    "limit_log2_points": 8,
-    "limit_scramblings": 4,
 }
-TANGENTS = {
+TANGENTS: dict[str, Any] = {
+    **KERNELS,
     "architectures": ["rnn", "transformer"],
-    "laws": ["gaussian", "truncated_gaussian"],
-    "swapped": "all",
-    "truncation_sigmas": 2.0,
+    "distributions": ["gaussian", "truncated_gaussian"],
     "pixels": 4,
-    "image_places": [0, 2],
-    "widths": [16, 64],
-    "inits": 12,
-    "limit_log2_points": 8,
-    "limit_scramblings": 4,
+    "image_indices": [0, 2],
 }
-TRAINED = {
-    "laws": ["gaussian_again", "uniform", "exponential"],
-    "quantities": ["train_loss", "readout_norm"],
-    "images": 6,
+TRAINING: dict[str, Any] = {
     "parametrisation": "maximal_update",
     "activation": "relu",
-    "step": 0.3,
+    "learning_rate": 0.3,
     "momentum": 0.9,
     "batch_size_max": 100,
     "epochs_shown": [1, 20],
+}
+SHALLOW: dict[str, Any] = {
+    "distributions": ["gaussian_again", "uniform", "exponential"],
+    "quantities": ["train_loss", "readout_norm"],
+    "images": 6,
     "widths": [8, 32],
     "inits": 80,
+    "training": TRAINING,
+    "limit": {"width": 512, "runs": 4},
 }
-SHALLOW = {**TRAINED, "limit_width": 512, "limit_runs": 4}
-DEEPER = {
-    **TRAINED,
-    "laws": ["gaussian_again", "exponential"],
+DEEPER: dict[str, Any] = {
+    **{name: value for name, value in SHALLOW.items() if name != "limit"},
+    "distributions": ["gaussian_again", "exponential"],
     "swapped": ["all", "matrices"],
     "quantities": ["train_loss"],
 }
+
+
+def read(record: type[S], raw: dict[str, Any]) -> S:
+    return read_settings(record, raw, "catalogue.yaml", "artifacts.x.settings")
+
+
+def states(**changes: Any) -> StateKernels:
+    return read(StateKernels, {**STATES, **changes})
+
+
+def shallow(**changes: Any) -> OneHiddenLayer:
+    return read(OneHiddenLayer, {**SHALLOW, **changes})
+
+
+def deeper(**changes: Any) -> TwoHiddenLayers:
+    return read(TwoHiddenLayers, {**DEEPER, **changes})
 
 
 def pictures() -> Dataset:
@@ -86,19 +114,21 @@ def pictures() -> Dataset:
 
 
 CONTEXT = Context(seed=0, datasets={"made_up": pictures()})
+GLOVE = states(embedding="glove", embedding_dimension=5)
 
 
 @pytest.fixture(scope="module")
 def tables() -> dict[str, pd.DataFrame]:
     made = {
-        NAMES[0]: output_kernels(Context(seed=0), **{**OUTPUTS, "swapped": "matrices"}),
-        NAMES[1]: output_kernels(Context(seed=0), **OUTPUTS),
-        NAMES[2]: tangent_kernel_distances(CONTEXT, **TANGENTS),
-        NAMES[3]: one_hidden_layer(CONTEXT, **SHALLOW),
-        NAMES[5]: two_hidden_layers(CONTEXT, **DEEPER),
-        NAMES[6]: two_hidden_layers(CONTEXT, **{**DEEPER, "batch_size_max": 4}),
+        NAMES[0]: output_kernels(Context(seed=0), states(swapped="matrices")),
+        NAMES[1]: output_kernels(Context(seed=0), states()),
+        NAMES[2]: tangent_kernel_distances(CONTEXT, read(TangentKernels, TANGENTS)),
+        NAMES[3]: one_hidden_layer(CONTEXT, shallow()),
+        NAMES[5]: two_hidden_layers(CONTEXT, deeper()),
+        NAMES[6]: two_hidden_layers(CONTEXT, deeper(training={**TRAINING, "batch_size_max": 4})),
     }
-    made[NAMES[4]] = readout_norms(Context(seed=0, tables={NAMES[3]: made[NAMES[3]]}), quantities=["readout_norm"])
+    trained = Context(seed=0, tables={NAMES[3]: made[NAMES[3]]})
+    made[NAMES[4]] = readout_norms(trained, ReadoutNorms(quantities=("readout_norm",)))
     return made
 
 
@@ -203,9 +233,9 @@ def test_matrix_alone_and_all_weights_are_two_ensembles(tables):
 
 
 def test_same_seed_same_table_and_other_seed_another(tables):
-    again = two_hidden_layers(CONTEXT, **DEEPER)
+    again = two_hidden_layers(CONTEXT, deeper())
     pd.testing.assert_frame_equal(tables[NAMES[5]], again)
-    other = two_hidden_layers(Context(seed=1, datasets=CONTEXT.datasets), **DEEPER)
+    other = two_hidden_layers(Context(seed=1, datasets=CONTEXT.datasets), deeper())
     assert not other["value"].equals(again["value"])
 
 
@@ -216,7 +246,8 @@ def test_same_seed_same_table_and_other_seed_another(tables):
 )
 def test_killed_job_goes_on_with_the_same_numbers(tables, tmp_path: Path, monkeypatch, number, module, inner):
     context = Context(seed=0, datasets=CONTEXT.datasets, work=tmp_path)
-    study, settings = {3: (one_hidden_layer, SHALLOW), 1: (output_kernels, OUTPUTS)}[number]
+    study: Any
+    study, settings = {3: (one_hidden_layer, shallow()), 1: (output_kernels, states())}[number]
     whole, calls = getattr(module, inner), 0
 
     def killed(*arguments):
@@ -228,24 +259,24 @@ def test_killed_job_goes_on_with_the_same_numbers(tables, tmp_path: Path, monkey
 
     monkeypatch.setattr(module, inner, killed)
     with pytest.raises(KeyboardInterrupt):
-        study(context, **settings)
+        study(context, settings)
     monkeypatch.undo()
     stored = len(list(tmp_path.glob("*.npz")))
     assert stored >= 3
-    pd.testing.assert_frame_equal(study(context, **settings), tables[NAMES[number]])
+    pd.testing.assert_frame_equal(study(context, settings), tables[NAMES[number]])
     assert len(list(tmp_path.glob("*.npz"))) > stored
 
 
 def test_diverged_training_says_which(tables):
-    with pytest.raises(TangentbenchError, match="gaussian-all-8 diverged with step 1e\\+30"):
-        one_hidden_layer(CONTEXT, **{**SHALLOW, "step": 1e30})
+    with pytest.raises(TangentbenchError, match=r"gaussian-all-8 diverged with learning rate 1e\+30"):
+        one_hidden_layer(CONTEXT, shallow(training={**TRAINING, "learning_rate": 1e30}))
 
 
 def test_words_have_one_vector_each():
-    sequences = sentences_as_sequences(Context(seed=0), SENTENCES, "random", 12)
+    sequences = sentences_as_sequences(Context(seed=0), states())
     assert sequences.lengths == (3, 4)
     np.testing.assert_array_equal(sequences.tokens[0], sequences.tokens[3])
-    again = sentences_as_sequences(Context(seed=0), SENTENCES, "random", 12)
+    again = sentences_as_sequences(Context(seed=0), states())
     np.testing.assert_array_equal(sequences.tokens, again.tokens)
 
 
@@ -255,25 +286,39 @@ def word_data(words: tuple[str, ...]) -> Context:
 
 
 def test_published_vectors_are_taken_by_word():
-    sequences = sentences_as_sequences(word_data(("quick", "fox", "jumps", "the")), SENTENCES, "glove", 5)
+    sequences = sentences_as_sequences(word_data(("quick", "fox", "jumps", "the")), GLOVE)
     assert sequences.tokens.argmax(axis=1).tolist() == [3, 1, 2, 3, 0, 1, 2]
 
 
-def test_bad_settings_are_named():
+def test_word_vectors_that_do_not_fit_are_named():
     with pytest.raises(TangentbenchError, match="lack jumps, quick"):
-        sentences_as_sequences(word_data(("fox", "the")), SENTENCES, "glove", 5)
+        sentences_as_sequences(word_data(("fox", "the")), GLOVE)
     with pytest.raises(TangentbenchError, match="have 5 dimensions, not 100"):
-        sentences_as_sequences(word_data(("quick", "fox", "jumps", "the")), SENTENCES, "glove", 100)
-    with pytest.raises(UnknownName, match="embedding 'word2vec'"):
-        sentences_as_sequences(Context(seed=0), SENTENCES, "word2vec", 5)
-    with pytest.raises(UnknownName, match="architecture 'lstm'"):
-        output_kernels(Context(seed=0), **{**OUTPUTS, "architectures": ["lstm"]})
-    with pytest.raises(UnknownName, match="swapped parameters 'biases'"):
-        laws_of("uniform", "biases")
-    with pytest.raises(UnknownName, match="activation 'tanh'"):
-        one_hidden_layer(CONTEXT, **{**SHALLOW, "activation": "tanh"})
-    with pytest.raises(TangentbenchError, match="inits is 3"):
-        one_hidden_layer(CONTEXT, **{**SHALLOW, "inits": 3})
+        settings = states(embedding="glove", embedding_dimension=100)
+        sentences_as_sequences(word_data(("quick", "fox", "jumps", "the")), settings)
+
+
+@pytest.mark.parametrize(
+    ("make", "changes", "says"),
+    [
+        (states, {"embedding": "word2vec"}, "embedding: 'word2vec' is not known here .allowed: glove, random"),
+        (states, {"architectures": ["lstm"]}, r"architectures\[0\]: 'lstm' is not known here"),
+        (states, {"distributions": ["lapalce"]}, r"distributions\[0\]: 'lapalce' is not known here"),
+        (states, {"swapped": "biases"}, "swapped: 'biases' is not known here .allowed: all, matrices"),
+        (states, {"limit": {"log2_points": 8}}, "limit: missing setting scramblings"),
+        (shallow, {"training": {**TRAINING, "activation": "tanh"}}, "training.activation: 'tanh' is not known here"),
+        (shallow, {"training": {**TRAINING, "momentum": 1}}, "training.momentum: expected `float` < 1"),
+        (shallow, {"inits": 3}, "inits: expected `int` >= 4"),
+        (deeper, {"swapped": ["vectors"]}, r"swapped\[0\]: 'vectors' is not known here"),
+    ],
+)
+def test_wrong_settings_are_said_with_file_and_key(make: Any, changes: dict[str, Any], says: str):
+    with pytest.raises(InvalidConfig, match=rf"catalogue\.yaml at artifacts\.x\.settings\.{says}"):
+        make(**changes)
+
+
+def test_the_settings_know_every_distribution():
+    assert set(get_args(Distribution)) == set(DISTRIBUTIONS)
 
 
 def test_batches_fit_their_budget():
@@ -285,8 +330,8 @@ def test_work_grows_with_widths_and_starts():
     def gflop(work):
         return sum(work.units.values())
 
-    assert gflop(kernel_work(**{**OUTPUTS, "inits": 1200})) > 50 * gflop(
-        kernel_work(**{**OUTPUTS, "limit_log2_points": 0})
+    assert gflop(state_kernels(states(inits=1200))) > 50 * gflop(
+        state_kernels(states(limit={"log2_points": 0, "scramblings": 4}))
     )
-    assert gflop(training_work(**{**SHALLOW, "widths": [32]})) > gflop(training_work(**{**SHALLOW, "widths": [8]}))
-    assert gflop(deeper_work(**{**DEEPER, "inits": 160})) == pytest.approx(2 * gflop(deeper_work(**DEEPER)))
+    assert gflop(training_work(shallow(widths=[32]))) > gflop(training_work(shallow(widths=[8])))
+    assert gflop(deeper_work(deeper(inits=160))) == pytest.approx(2 * gflop(deeper_work(deeper())))

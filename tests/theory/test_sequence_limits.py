@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy.special import erf, ndtri
 
-from tangentbench.networks import attention, recurrent
-from tangentbench.networks.weight_distributions import LAWS
+from tangentbench.networks import sequence
+from tangentbench.networks.weight_distributions import DISTRIBUTIONS
 from tangentbench.theory.attention_limits import transformer_state_kernel, transformer_tangent_kernel
 from tangentbench.theory.gaussian_pairs import correlations, erf_pairs, gate_pairs, relu_pairs
 from tangentbench.theory.neuron_limits import gru_neurons, gru_shifts, gru_uniforms, rnn_neurons, rnn_tangent_shifts
@@ -29,7 +29,7 @@ WORDS = RNG.standard_normal((5, 8))
 # the sentences begin with the same word, so that their first states are one variable
 SENTENCES = Sequences.of([WORDS[[0, 1, 2]], WORDS[[0, 3, 4, 1]]])
 PIXELS = Sequences.of(list(RNG.uniform(-1, 1, (2, 5, 3))))
-GAUSSIAN = LAWS["gaussian"]
+GAUSSIAN = DISTRIBUTIONS["gaussian"]
 
 
 def test_sequences_know_their_places():
@@ -116,14 +116,14 @@ def relative(kernels: torch.Tensor, limit: np.ndarray) -> float:
 
 
 CASES = {
-    "gru": (recurrent.gru_state_kernel, SENTENCES, lambda tokens: gru_state_kernel(tokens, 12, 4).mean),
+    "gru": (sequence.gru_state_kernel, SENTENCES, lambda tokens: gru_state_kernel(tokens, 12, 4).mean),
     "transformer": (
-        partial(attention.transformer_state_kernel, depth=2),
+        partial(sequence.transformer_state_kernel, depth=2),
         SENTENCES,
         lambda tokens: transformer_state_kernel(tokens, 2),
     ),
-    "rnn tangent": (recurrent.rnn_tangent_kernel, PIXELS, rnn_tangent_kernel),
-    "transformer tangent": (attention.transformer_tangent_kernel, PIXELS, transformer_tangent_kernel),
+    "rnn tangent": (sequence.rnn_tangent_kernel, PIXELS, rnn_tangent_kernel),
+    "transformer tangent": (sequence.transformer_tangent_kernel, PIXELS, transformer_tangent_kernel),
 }
 
 
@@ -152,16 +152,18 @@ def test_kernel_of_one_token_needs_no_attention():
     np.testing.assert_allclose(transformer_state_kernel(single, 1), expected, rtol=1e-12)
 
 
-def test_laws_of_all_parameters_have_their_own_limit():
+def test_distributions_of_all_parameters_have_their_own_limit():
     gaussian = rnn_tangent_kernel(PIXELS)
-    laws = {name: LAWS[name].quantile for name in ("gaussian", "uniform", "cubecauchy")}
-    found = rnn_tangent_shifts(PIXELS, gaussian, laws, 12, 4)
+    distributions = {name: DISTRIBUTIONS[name].quantile for name in ("gaussian", "uniform", "cubecauchy")}
+    found = rnn_tangent_shifts(PIXELS, gaussian, distributions, 12, 4)
     assert not found["gaussian"].distances.any()
     for name in ("uniform", "cubecauchy"):
         distances = found[name].distances
         assert distances.mean() > 20 * distances.std(ddof=1) / 2
-    law = LAWS["uniform"]
-    wide = recurrent.rnn_tangent_kernel(PIXELS, 512, 150, GAUSSIAN, law, torch.Generator().manual_seed(1)).mean(dim=0)
+    distribution = DISTRIBUTIONS["uniform"]
+    wide = sequence.rnn_tangent_kernel(PIXELS, 512, 150, GAUSSIAN, distribution, torch.Generator().manual_seed(1)).mean(
+        dim=0
+    )
     to_own = np.linalg.norm(wide.numpy() - found["uniform"].kernel)
     to_gaussian = np.linalg.norm(wide.numpy() - gaussian)
     assert to_own < 0.4 * to_gaussian
@@ -169,8 +171,10 @@ def test_laws_of_all_parameters_have_their_own_limit():
 
 def test_gru_with_uniform_biases_has_its_own_limit():
     estimate = gru_state_kernel(SENTENCES, 10, 4).mean
-    found = gru_shifts(SENTENCES, estimate, {"uniform": LAWS["uniform"].quantile}, 12, 4)["uniform"]
+    found = gru_shifts(SENTENCES, estimate, {"uniform": DISTRIBUTIONS["uniform"].quantile}, 12, 4)["uniform"]
     assert found.distances.mean() > 10 * found.distances.std(ddof=1) / 2
-    law = LAWS["uniform"]
-    wide = recurrent.gru_state_kernel(SENTENCES, 512, 60, GAUSSIAN, law, torch.Generator().manual_seed(2)).mean(dim=0)
+    distribution = DISTRIBUTIONS["uniform"]
+    wide = sequence.gru_state_kernel(SENTENCES, 512, 60, GAUSSIAN, distribution, torch.Generator().manual_seed(2)).mean(
+        dim=0
+    )
     assert np.linalg.norm(wide.numpy() - found.kernel) < 0.5 * np.linalg.norm(wide.numpy() - estimate)

@@ -3,9 +3,9 @@
     f(x) = a V relu(W x / sqrt(d))                           one hidden layer
     f(x) = a V relu(A relu(W x / sqrt(d)) / sqrt(n))         two
 
-All weights have variance 1 at first. In the maximal-update parametrisation a = 1/n and steps are n times as long; in
-the tangent-kernel one a = 1/sqrt(n). R networks are one batch: each layer is a single batched product, gradients are
-written out, and momentum and update are two passes over the weights.
+All weights have variance 1 at first. In the maximal-update parametrisation a = 1/n and learning rates are n times as
+large; in the tangent-kernel one a = 1/sqrt(n). R networks are one batch: each layer is a single batched product,
+gradients are written out, and momentum and update are two passes over the weights.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import torch
 from torch import Tensor
 
 from tangentbench.errors import UnknownName
-from tangentbench.networks.weight_distributions import WeightLaw, draw_weights
+from tangentbench.networks.mlp_shape import MlpShape
+from tangentbench.networks.weight_distributions import WeightDistribution, draw_weights
 
-PARAMETRISATIONS: Mapping[str, Callable[[int], tuple[float, float]]] = {
+_PARAMETRISATIONS: Mapping[str, Callable[[int], tuple[float, float]]] = {
     "maximal_update": lambda width: (1.0 / width, float(width)),
     "ntk": lambda width: (width**-0.5, 1.0),
 }
-"""From the width to the output's scale a and the factor of the steps."""
-relu_backward = torch.ops.aten.threshold_backward
+"""From the width to the output's scale a and the factor of the learning rate."""
+_relu_backward = torch.ops.aten.threshold_backward
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class Span:
         basis, coordinates = torch.linalg.qr(scaled.T)
         return cls(coordinates.T.contiguous().to(inputs.dtype), basis.to(inputs.dtype))
 
+    def shape(self, width: int, hidden_layers: int, classes: int) -> MlpShape:
+        """Of networks on these coordinates."""
+        return MlpShape(hidden_layers + 1, width, self.inputs.shape[1], classes)
+
 
 @dataclass
 class ShallowNets:
@@ -59,7 +64,7 @@ class ShallowNets:
     middle: Tensor | None
     last: Tensor
     output_scale: float
-    step_scale: float
+    rate_scale: float
 
     def __post_init__(self) -> None:
         self.momenta = [torch.zeros_like(weights) for weights in self.weights]
@@ -88,53 +93,51 @@ class ShallowNets:
         norms: Tensor = torch.linalg.vector_norm(self.last, dim=(1, 2))
         return norms.mul_(self.width**-0.5)
 
-    def descend(self, inputs: Tensor, targets: Tensor, step: float, momentum: float) -> None:
-        """One step on the mean cross-entropy with torch's momentum: m <- momentum m + g, w <- w - step m.
+    def descend(self, inputs: Tensor, targets: Tensor, learning_rate: float, momentum: float) -> None:
+        """One step on the mean cross-entropy with torch's momentum: m <- momentum m + g, w <- w - rate m.
 
         inputs (B, r), targets (B, k) one-hot.
         """
         layers = self.hidden(inputs)
         outputs = torch.bmm(layers[-1], self.last.mT).mul_(self.output_scale)
         errors = torch.softmax(outputs, dim=-1).sub_(targets).mul_(self.output_scale / len(inputs))
-        arriving = relu_backward(torch.bmm(errors, self.last), layers[-1], 0)
+        arriving = _relu_backward(torch.bmm(errors, self.last), layers[-1], 0)
         self.momenta[-1].baddbmm_(errors.mT, layers[-1], beta=momentum)
         if self.middle is not None:
             arriving.mul_(self.width**-0.5)
-            below = relu_backward(torch.bmm(arriving, self.middle.mT), layers[0], 0)
+            below = _relu_backward(torch.bmm(arriving, self.middle.mT), layers[0], 0)
             self.momenta[1].baddbmm_(layers[0].mT, arriving, beta=momentum)
             arriving = below
         self.momenta[0].baddbmm_(inputs.T.expand(len(arriving), -1, -1), arriving, beta=momentum)
         for weights, velocity in zip(self.weights, self.momenta, strict=True):
-            weights.add_(velocity, alpha=-step * self.step_scale)
+            weights.add_(velocity, alpha=-learning_rate * self.rate_scale)
 
 
 def draw(
     span: Span,
-    classes: int,
-    width: int,
-    hidden_layers: int,
+    shape: MlpShape,
     runs: int,
-    matrices: WeightLaw,
-    vectors: WeightLaw,
+    matrices: WeightDistribution,
+    vectors: WeightDistribution,
     parametrisation: str,
     generator: torch.Generator,
 ) -> ShallowNets:
     """Untrained networks: the matrix between two hidden layers from `matrices`, all other weights from `vectors`."""
-    if parametrisation not in PARAMETRISATIONS:
-        raise UnknownName("parametrisation", parametrisation, PARAMETRISATIONS)
-    if hidden_layers not in (1, 2):
-        raise ValueError(f"these networks have one or two hidden layers, not {hidden_layers}")
-    output_scale, step_scale = PARAMETRISATIONS[parametrisation](width)
+    if parametrisation not in _PARAMETRISATIONS:
+        raise UnknownName("parametrisation", parametrisation, _PARAMETRISATIONS)
+    if shape.depth not in (2, 3):
+        raise ValueError(f"these networks have one or two hidden layers, not {shape.depth - 1}")
+    output_scale, rate_scale = _PARAMETRISATIONS[parametrisation](shape.width)
 
-    def drawn(law: WeightLaw, rows: int) -> Tensor:
-        return draw_weights(law, (runs, rows, width), generator).to(span.inputs.dtype)
+    def drawn(distribution: WeightDistribution, rows: int) -> Tensor:
+        return draw_weights(distribution, (runs, rows, shape.width), generator).to(span.inputs.dtype)
 
     first = drawn(vectors, len(span.basis))
     if span.basis.shape[0] != span.basis.shape[1]:
         first = torch.matmul(span.basis.T, first)
-    last = drawn(vectors, classes)
-    middle = drawn(matrices, width) if hidden_layers == 2 else None
-    return ShallowNets(first, middle, last, output_scale, step_scale)
+    last = drawn(vectors, shape.outputs)
+    middle = drawn(matrices, shape.width) if shape.depth == 3 else None
+    return ShallowNets(first, middle, last, output_scale, rate_scale)
 
 
 def joined(parts: Sequence[ShallowNets]) -> ShallowNets:
@@ -148,10 +151,10 @@ def joined(parts: Sequence[ShallowNets]) -> ShallowNets:
         torch.cat(matrices) if matrices else None,
         torch.cat([part.last for part in parts]),
         first.output_scale,
-        first.step_scale,
+        first.rate_scale,
     )
 
 
-def bytes_a_network(span: Span, classes: int, width: int, hidden_layers: int) -> int:
-    """Of weights and momenta."""
-    return 8 * width * (span.inputs.shape[1] + classes + (hidden_layers - 1) * width)
+def bytes_per_network(shape: MlpShape) -> int:
+    """Of weights and momenta in single precision."""
+    return 8 * shape.parameters

@@ -1,7 +1,7 @@
-"""Laws of mean 0 and variance 1 that weights are drawn from (thesis, appendices A.13 and A.14).
+"""Distributions of mean 0 and variance 1 that weights are drawn from (thesis, appendices A.13 and A.14).
 
-Each law carries its quantile function, which couples the laws through common uniform numbers, and a fast way to fill a
-tensor. A new law is one more entry of LAWS.
+Each has its quantile function, which couples distributions through common uniform numbers, and a fast way to fill a
+tensor. A new distribution is one more entry of DISTRIBUTIONS and of the names in tensor_programs/settings.py.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from torch import Tensor
 
 from tangentbench.errors import UnknownName
 
-TRUNCATION_SIGMAS = 2.0
+_TRUNCATION_SIGMAS = 2.0
 """Where A.13 cuts the Gaussian, in its standard deviations."""
 GAUSSIAN = "gaussian"
-UNIFORM_MARGIN = 2.0**-53
+_UNIFORM_MARGIN = 2.0**-53
 """Uniform numbers keep this far from 0 and 1, where quantiles are infinite."""
 
 
 @dataclass(frozen=True)
-class WeightLaw:
-    """A standardised law: mean 0, variance 1."""
+class WeightDistribution:
+    """Standardised: mean 0, variance 1."""
 
     name: str
     quantile: Callable[[np.ndarray], np.ndarray]
@@ -38,11 +38,11 @@ class WeightLaw:
     symmetric: bool = True
 
 
-def gaussian_in(out: Tensor, generator: torch.Generator) -> Tensor:
+def _gaussian_in(out: Tensor, generator: torch.Generator) -> Tensor:
     return out.normal_(generator=generator)
 
 
-def truncated_gaussian(sigmas: float = TRUNCATION_SIGMAS) -> WeightLaw:
+def truncated_gaussian(sigmas: float = _TRUNCATION_SIGMAS) -> WeightDistribution:
     """A Gaussian kept inside +-`sigmas`, divided by the standard deviation that is left."""
     inside = 2 * float(ndtr(sigmas)) - 1
     density = math.exp(-(sigmas**2) / 2) / math.sqrt(2 * math.pi)
@@ -52,27 +52,27 @@ def truncated_gaussian(sigmas: float = TRUNCATION_SIGMAS) -> WeightLaw:
         out.uniform_(-inside, inside, generator=generator).erfinv_()
         return out.mul_(math.sqrt(2) / deviation)
 
-    return WeightLaw(
+    return WeightDistribution(
         name="truncated_gaussian",
         quantile=lambda u: ndtri(0.5 + inside * (u - 0.5)) / deviation,
         fill=fill,
     )
 
 
-def uniform_in(out: Tensor, generator: torch.Generator) -> Tensor:
+def _uniform_in(out: Tensor, generator: torch.Generator) -> Tensor:
     return out.uniform_(-math.sqrt(3), math.sqrt(3), generator=generator)
 
 
-def laplace_in(out: Tensor, generator: torch.Generator) -> Tensor:
+def _laplace_in(out: Tensor, generator: torch.Generator) -> Tensor:
     signs = torch.empty_like(out).uniform_(-1, 1, generator=generator)
     return out.exponential_(generator=generator).copysign_(signs).mul_(math.sqrt(0.5))
 
 
-def exponential_in(out: Tensor, generator: torch.Generator) -> Tensor:
+def _exponential_in(out: Tensor, generator: torch.Generator) -> Tensor:
     return out.exponential_(generator=generator).sub_(1.0)
 
 
-def cauchy_root(name: str, order: int) -> WeightLaw:
+def _cauchy_root(name: str, order: int) -> WeightDistribution:
     """The real root of odd `order` of a Cauchy variable: |x| has the moments below `order`.
 
     E|C|^p = 1 / cos(p pi / 2) for a Cauchy variable C, so that the variance is 1 / cos(pi / order).
@@ -86,53 +86,53 @@ def cauchy_root(name: str, order: int) -> WeightLaw:
         roots = drawn.abs().pow_(1.0 / order).copysign_(drawn)
         return out.copy_(roots.div_(deviation))
 
-    return WeightLaw(
+    return WeightDistribution(
         name=name,
-        quantile=lambda u: root_of(np.tan(np.pi * (u - 0.5)), order) / deviation,
+        quantile=lambda u: _root_of(np.tan(np.pi * (u - 0.5)), order) / deviation,
         fill=fill,
         finite_moments=order,
     )
 
 
-def root_of(values: np.ndarray, order: int) -> np.ndarray:
+def _root_of(values: np.ndarray, order: int) -> np.ndarray:
     return np.asarray(np.sign(values) * np.abs(values) ** (1.0 / order))
 
 
-LAWS: Mapping[str, WeightLaw] = {
-    law.name: law
-    for law in (
-        WeightLaw(GAUSSIAN, ndtri, gaussian_in),
+DISTRIBUTIONS: Mapping[str, WeightDistribution] = {
+    one.name: one
+    for one in (
+        WeightDistribution(GAUSSIAN, ndtri, _gaussian_in),
         truncated_gaussian(),
-        WeightLaw("uniform", lambda u: math.sqrt(12) * (u - 0.5), uniform_in),
-        WeightLaw(
+        WeightDistribution("uniform", lambda u: math.sqrt(12) * (u - 0.5), _uniform_in),
+        WeightDistribution(
             "laplace",
             lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)) / math.sqrt(2),
-            laplace_in,
+            _laplace_in,
         ),
-        WeightLaw("exponential", lambda u: -np.log1p(-u) - 1, exponential_in, symmetric=False),
-        cauchy_root("cubecauchy", 3),
-        cauchy_root("quintcauchy", 5),
+        WeightDistribution("exponential", lambda u: -np.log1p(-u) - 1, _exponential_in, symmetric=False),
+        _cauchy_root("cubecauchy", 3),
+        _cauchy_root("quintcauchy", 5),
     )
 }
 
 
-def weight_law(name: str) -> WeightLaw:
-    if name not in LAWS:
-        raise UnknownName("weight law", name, LAWS)
-    return LAWS[name]
+def weight_distribution(name: str) -> WeightDistribution:
+    if name not in DISTRIBUTIONS:
+        raise UnknownName("weight distribution", name, DISTRIBUTIONS)
+    return DISTRIBUTIONS[name]
 
 
-def coupled(law: WeightLaw) -> WeightLaw:
-    """The law drawn as quantiles of uniform numbers: from one stream, weights of two laws are large together."""
+def coupled(distribution: WeightDistribution) -> WeightDistribution:
+    """Drawn as quantiles of uniform numbers: from one stream, weights of two distributions are large together."""
 
     def fill(out: Tensor, generator: torch.Generator) -> Tensor:
         uniforms = torch.rand(out.shape, generator=generator, dtype=torch.float64)
-        inside = uniforms.clamp_(UNIFORM_MARGIN, 1 - UNIFORM_MARGIN).numpy()
-        return out.copy_(torch.from_numpy(np.asarray(law.quantile(inside))))
+        inside = uniforms.clamp_(_UNIFORM_MARGIN, 1 - _UNIFORM_MARGIN).numpy()
+        return out.copy_(torch.from_numpy(np.asarray(distribution.quantile(inside))))
 
-    return replace(law, fill=fill)
+    return replace(distribution, fill=fill)
 
 
-def draw_weights(law: WeightLaw, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+def draw_weights(distribution: WeightDistribution, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Independent float32 draws."""
-    return law.fill(torch.empty(shape), generator)
+    return distribution.fill(torch.empty(shape), generator)

@@ -1,7 +1,8 @@
-"""Figures A.4 to A.7: Wasserstein distances between laws against the width, a panel for each epoch."""
+"""Figures A.4 to A.7: Wasserstein distances between distributions against the width, a panel for each epoch."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -10,86 +11,90 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tangentbench.studies.registry import figure
-from tangentbench.studies.style import MARKERS, PAPER, category_colours, figure_grid, legend_outside
-from tangentbench.studies.tensor_programs.figures.laws import label_of
-from tangentbench.studies.tensor_programs.figures.panels import clear_of_noise, width_axes
+from tangentbench.studies.style import PAPER, legend_outside
+from tangentbench.studies.tensor_programs.figures.panels import (
+    CurveStyle,
+    clear_of_noise,
+    panel_row,
+    styles_of,
+    width_axes,
+)
 
 if TYPE_CHECKING:
     from tangentbench.suite.catalogue import Artifact
 
-NETWORKS = {"N": 1.0, "N/2": 0.5, "N/4": 0.25}
+_NETWORKS = {"N": 1.0, "N/2": 0.5, "N/4": 0.25}
 """How strongly the curve from all networks, half and a quarter of them is drawn."""
-DASHES = {"all": "-", "matrices": "--"}
-SCALARS = {"train_loss": "train loss", "readout_norm": r"readout norm $\|V\|_F/\sqrt{n}$"}
+_DASHES = {"all": "-", "matrices": "--"}
+_SCALARS = {"train_loss": "train loss", "readout_norm": r"readout norm $\|V\|_F/\sqrt{n}$"}
 
 
 @figure("tensor_programs_figA_4")
 @figure("tensor_programs_figA_6")
 @figure("tensor_programs_figA_7")
 def train_losses(table: pd.DataFrame, artifact: Artifact) -> Figure:
-    return panels(table, "train_loss")
+    return _panels(table, "train_loss")
 
 
 @figure("tensor_programs_figA_5")
 def readout_norms(table: pd.DataFrame, artifact: Artifact) -> Figure:
-    return panels(table, "readout_norm")
+    return _panels(table, "readout_norm")
 
 
-def panels(table: pd.DataFrame, scalar: str) -> Figure:
+def _panels(table: pd.DataFrame, scalar: str) -> Figure:
     rows = table[table["scalar"] == scalar]
     curves = rows[rows["quantity"] == "distance"]
-    limits = clear_limits(rows[rows["quantity"] == "limit gap"])
-    epochs = sorted(curves["epoch"].unique())
-    laws = list(dict.fromkeys(curves["law"]))
-    colours = category_colours(laws)
-    fig, axes = figure_grid(1, len(epochs), width=3.9 * len(epochs), panel_height=4.1, sharey=True)
-    for axis, epoch in zip(axes[0], epochs, strict=True):
+    limits = _clear_limits(rows[rows["quantity"] == "limit gap"])
+    styles = styles_of(curves)
+
+    def draw(axis: Axes, epoch: int) -> None:
         now = curves[curves["epoch"] == epoch]
-        for law, marker in zip(laws, MARKERS, strict=False):
-            for swapped in DASHES:
-                draw_curves(axis, now[(now["law"] == law) & (now["swapped"] == swapped)], colours[law], marker, swapped)
-        for law, gap in limits.get(int(epoch), {}).items():
-            axis.axhline(gap, color=colours[law], linestyle=":", linewidth=1.3)
+        for name, style in styles.items():
+            for swapped in _DASHES:
+                _draw_curves(axis, now[(now["law"] == name) & (now["swapped"] == swapped)], style, swapped)
+        for name, gap in limits.get(int(epoch), {}).items():
+            axis.axhline(gap, color=styles[name].colour, linestyle=":", linewidth=1.3)
         width_axes(axis, curves["width"], turned=curves["width"].nunique() > 5)
         axis.set_title("after 1 epoch" if epoch == 1 else f"after {epoch} epochs")
-    axes[0, 0].set_ylabel(f"Wasserstein distance from Gaussian,\n{SCALARS[scalar]}")
-    legend_outside(fig, where="below", handles=handles(curves, laws, colours, bool(limits)), columns=5)
+
+    ylabel = f"Wasserstein distance from Gaussian,\n{_SCALARS[scalar]}"
+    fig = panel_row(sorted(curves["epoch"].unique()), (3.9, 4.1), ylabel, draw)
+    legend_outside(fig, where="below", handles=_handles(curves, styles, bool(limits)), columns=5)
     return fig
 
 
-def clear_limits(rows: pd.DataFrame) -> dict[int, dict[str, float]]:
-    """By epoch and law, the distances in the limit that stand clear of their standard error."""
+def _clear_limits(rows: pd.DataFrame) -> dict[int, dict[str, float]]:
+    """By epoch and distribution, the distances in the limit that are clear of their standard error."""
     found: dict[int, dict[str, float]] = {}
     for epoch in rows["epoch"].unique():
-        for law in rows["law"].unique():
-            gap = clear_of_noise(rows.loc[(rows["epoch"] == epoch) & (rows["law"] == law), "value"].astype(float))
+        for name in rows["law"].unique():
+            gap = clear_of_noise(rows.loc[(rows["epoch"] == epoch) & (rows["law"] == name), "value"].astype(float))
             if gap is not None:
-                found.setdefault(int(epoch), {})[str(law)] = gap
+                found.setdefault(int(epoch), {})[str(name)] = gap
     return found
 
 
-def draw_curves(axis: Axes, rows: pd.DataFrame, colour: str, marker: str, swapped: str) -> None:
+def _draw_curves(axis: Axes, rows: pd.DataFrame, style: CurveStyle, swapped: str) -> None:
     """One curve for each number of networks, the mean over the parts that do not overlap."""
-    for networks, strength in NETWORKS.items():
+    for networks, strength in _NETWORKS.items():
         mean = rows[rows["networks"] == networks].groupby("width")["value"].mean()
         if len(mean):
             widths = mean.index.to_numpy(dtype=float)
-            shape = marker if networks == "N" else None
+            shape = style.marker if networks == "N" else None
             axis.plot(
-                widths, mean, color=colour, alpha=strength, linestyle=DASHES[swapped], marker=shape, markersize=4.5,
-                linewidth=1.7 if networks == "N" else 1.0,
+                widths, mean, color=style.colour, alpha=strength, linestyle=_DASHES[swapped], marker=shape,
+                markersize=4.5, linewidth=1.7 if networks == "N" else 1.0,
             )  # fmt: skip
 
 
-def handles(curves: pd.DataFrame, laws: list[str], colours: dict[str, str], with_limits: bool) -> list[Line2D]:
-    signs = zip(laws, MARKERS, strict=False)
-    shown = [Line2D([], [], color=colours[law], marker=marker, label=label_of(law)) for law, marker in signs]
+def _handles(curves: pd.DataFrame, styles: Mapping[str, CurveStyle], with_limits: bool) -> list[Line2D]:
+    shown = [Line2D([], [], color=one.colour, marker=one.marker, label=one.label) for one in styles.values()]
     if curves["swapped"].nunique() > 1:
         shown.append(Line2D([], [], color=PAPER, label="all weights swapped"))
         shown.append(Line2D([], [], color=PAPER, linestyle="--", label="only the matrix"))
     shown += [
         Line2D([], [], color=PAPER, alpha=strength, label=f"from {networks} networks")
-        for networks, strength in NETWORKS.items()
+        for networks, strength in _NETWORKS.items()
     ]
     if with_limits:
         shown.append(Line2D([], [], color=PAPER, linestyle=":", label="in the limit"))

@@ -1,15 +1,59 @@
-"""What the panels of Figures A.1 to A.7 share: the width's axis, and which limits stand clear of their noise."""
+"""What Figures A.1 to A.7 share: a row of panels over the width, one style per distribution, and limits above noise."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from tangentbench.studies.style import log_axis, value_ticks
+from tangentbench.studies.style import MARKERS, category_colours, figure_grid, log_axis, value_ticks
 
-NOISE = 2.0
+V = TypeVar("V")
+
+_NOISE = 2.0
 """A distance in the limit is drawn where it is this many standard errors."""
+_LABELS = {
+    "gaussian": "Gaussian",
+    "gaussian_again": "Gaussian again",
+    "truncated_gaussian": "truncated Gaussian",
+    "laplace": "Laplace",
+}
+
+
+@dataclass(frozen=True)
+class CurveStyle:
+    """How the curves of a distribution look."""
+
+    colour: str
+    marker: str
+    label: str
+
+
+def styles_of(curves: pd.DataFrame) -> dict[str, CurveStyle]:
+    """By distribution, in the order of the table."""
+    names = list(dict.fromkeys(curves["law"]))
+    colours = category_colours(names)
+    return {
+        name: CurveStyle(colours[name], marker, _LABELS.get(name, name.replace("_", " ")))
+        for name, marker in zip(names, MARKERS, strict=False)
+    }
+
+
+def panel_row(
+    values: Sequence[V], panel_size: tuple[float, float], ylabel: str, draw: Callable[[Axes, V], None]
+) -> Figure:
+    """One panel for each value, side by side with a common y axis."""
+    width, height = panel_size
+    fig, axes = figure_grid(1, len(values), width=width * len(values), panel_height=height, sharey=True)
+    for axis, value in zip(axes[0], values, strict=True):
+        draw(axis, value)
+    axes[0, 0].set_ylabel(ylabel)
+    return fig
 
 
 def width_axes(axis: Axes, widths: pd.Series, turned: bool = False) -> None:
@@ -26,4 +70,4 @@ def clear_of_noise(distances: pd.Series) -> float | None:
     if len(distances) < 2:
         return None
     mean, error = float(distances.mean()), float(distances.std(ddof=1)) / np.sqrt(len(distances))
-    return mean if mean > NOISE * error else None
+    return mean if mean > _NOISE * error else None

@@ -1,4 +1,4 @@
-"""Which parameters are drawn from a law that is not Gaussian, and results kept while a job runs."""
+"""Which parameters are drawn from another distribution, and results kept while a job runs."""
 
 from __future__ import annotations
 
@@ -8,33 +8,36 @@ from pathlib import Path
 
 import torch
 
-from tangentbench.errors import UnknownName
 from tangentbench.networks.initialisation import stream
-from tangentbench.networks.weight_distributions import GAUSSIAN, WeightLaw, truncated_gaussian, weight_law
+from tangentbench.networks.weight_distributions import (
+    GAUSSIAN,
+    WeightDistribution,
+    truncated_gaussian,
+    weight_distribution,
+)
 from tangentbench.training.checkpoint import Checkpoint
 
-MATRICES, ALL = "matrices", "all"
-SWAPPED = (MATRICES, ALL)
+ALL = "all"
 
 
-def laws_of(name: str, swapped: str, truncation_sigmas: float | None = None) -> tuple[WeightLaw, WeightLaw]:
-    """The law of the hidden matrices, and that of all other parameters."""
-    if swapped not in SWAPPED:
-        raise UnknownName("set of swapped parameters", swapped, SWAPPED)
-    law = weight_law(name)
-    if truncation_sigmas is not None and law.name == "truncated_gaussian":
-        law = truncated_gaussian(truncation_sigmas)
-    return law, (law if swapped == ALL else weight_law(GAUSSIAN))
+def distributions_of(
+    name: str, swapped: str, truncation_sigmas: float | None = None
+) -> tuple[WeightDistribution, WeightDistribution]:
+    """The distribution of the square hidden matrices, and that of all other parameters."""
+    distribution = weight_distribution(name)
+    if truncation_sigmas is not None and distribution.name == "truncated_gaussian":
+        distribution = truncated_gaussian(truncation_sigmas)
+    return distribution, (distribution if swapped == ALL else weight_distribution(GAUSSIAN))
 
 
 def named_stream(name: str, *key: int) -> torch.Generator:
-    """A stream for each name, also for a law that a user adds."""
+    """A stream for each name, also of a distribution that a user adds."""
     return stream(zlib.crc32(name.encode()), *key)
 
 
-def chunks(runs: int, bytes_a_run: float, budget: float) -> Iterator[range]:
+def chunks(runs: int, bytes_per_run: float, budget: float) -> Iterator[range]:
     """The runs in batches whose weights take about `budget` bytes."""
-    size = max(1, int(budget // bytes_a_run))
+    size = max(1, int(budget // bytes_per_run))
     for start in range(0, runs, size):
         yield range(start, min(start + size, runs))
 
