@@ -12,7 +12,7 @@ BOUNDARY: Mapping[str, str] = {
     "tangentbench.config": "settings are parameters of the rules themselves",
     "tangentbench.device:choose": "the device's name is no parameter: results stay valid when computed elsewhere",
     "tangentbench.device:on_gpu": "as above",
-    "tangentbench.device:resolved": "as above; `current`, which sets TF32 and determinism, does count",
+    "tangentbench.device:resolve": "as above; `current`, which sets TF32 and determinism, does count",
     "tangentbench.studies.modules": "finds a study's modules",
     "tangentbench.studies.registry": "finds a study's functions and hands them their inputs",
     "tangentbench.studies.settings:settings_of": "finds a record; the record itself counts",
