@@ -28,7 +28,7 @@ ROOT_TWO = 2.0**0.5
 class Activation:
     """sigma, elementwise on numpy arrays, with the closed forms of its dual and mu where they are known.
 
-    Written without np.asarray(x), `function` and `derivative` stay on a GPU too (models/numpy_functions.py).
+    Written without np.asarray(x), `function` and `derivative` stay on a GPU too (networks/numpy_on_torch.py).
     """
 
     name: str
