@@ -1,6 +1,6 @@
 """A convolutional network as a list of layers, and the networks of the thesis's section 2.9.
 
-One description serves every backend of `layered_kernel`, the finite network (kernels/layer_list.py) and the count of its
+One description serves every backend of `layered_kernel`, the finite network (layer_list.py) and the count of its
 operations. Weights are N(0, 1) times sqrt(gain / fan-in) (neural-tangents' parametrisation "ntk"), there are no biases.
 """
 

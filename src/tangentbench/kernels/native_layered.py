@@ -28,7 +28,7 @@ class LayeredRequest(ctypes.Structure):
     ]
 
 
-class Step(ctypes.Structure):
+class LayeredStep(ctypes.Structure):
     """LayerStep in src/native/recursion/layered_core.hpp."""
 
     _fields_ = [(name, ctypes.c_int) for name in ("kind", "size", "exponent")]
@@ -45,7 +45,7 @@ def functions() -> dict[str, Any]:
             raise native.NativeCoreMissing("it was built before networks could be given as layers")
         function.argtypes = [
             ctypes.POINTER(LayeredRequest),
-            ctypes.POINTER(Step),
+            ctypes.POINTER(LayeredStep),
             ctypes.c_char_p,
             *images,
             *images,
@@ -68,7 +68,7 @@ def fits(layers: Sequence[Layer]) -> bool:
     )
 
 
-def step_of(layer: Layer) -> tuple[Step, float]:
+def step_of(layer: Layer) -> tuple[LayeredStep, float]:
     """The core's step, and the factor by which Sigma and Theta have to be multiplied for it.
 
     The core sums where the layer averages, and doubles what a ReLU gives; a power of two near the inverse of the
@@ -76,11 +76,11 @@ def step_of(layer: Layer) -> tuple[Step, float]:
     """
     if isinstance(layer, Convolution):
         exponent = -round(2 * math.log2(layer.filter))
-        return Step(CONVOLUTION, layer.filter, exponent), layer.gain / layer.filter**2 / 2.0**exponent
+        return LayeredStep(CONVOLUTION, layer.filter, exponent), layer.gain / layer.filter**2 / 2.0**exponent
     if isinstance(layer, AveragePool):
         exponent = -round(4 * math.log2(layer.side))
-        return Step(POOL, layer.side, exponent), 1 / layer.side**4 / 2.0**exponent
-    return Step(RELU, 0, 0), 0.5
+        return LayeredStep(POOL, layer.side, exponent), 1 / layer.side**4 / 2.0**exponent
+    return LayeredStep(RELU, 0, 0), 0.5
 
 
 def pairs(
@@ -105,7 +105,7 @@ def pairs(
     out = np.empty((len(wanted), 2))
     status = functions()[x1.dtype.name](
         ctypes.byref(request),
-        (Step * max(len(steps), 1))(*steps),
+        (LayeredStep * max(len(steps), 1))(*steps),
         native.chosen_instruction_set().encode(),
         x1.ctypes.data,
         len(x1),

@@ -137,7 +137,9 @@ def regress(
     ridges = np.atleast_1d(np.asarray(ridge, np.float64))
     if ridges.ndim != 1 or ridges.size == 0 or not (np.isfinite(ridges) & (ridges >= 0)).all():
         raise UnfitArray(f"the ridge is {ridge}: give numbers of at least 0")
-    solver = Solver(matrix, targets, dtype, jitter, tolerance, max_iterations, scratch, memory_limit, progress)
+    solver = _RegressionSolver(
+        matrix, targets, dtype, jitter, tolerance, max_iterations, scratch, memory_limit, progress
+    )
     by_ridge = solver.path(sorted(set(ridges.tolist())), method)
     solver.clear()
     return Regression(tuple(outcome_of(by_ridge[value], test_gram, test_labels) for value in ridges.tolist()))
@@ -171,7 +173,7 @@ def own_scratch(gram: Gram) -> Path:
 
 
 @dataclass
-class Solver:
+class _RegressionSolver:
     """One matrix, its targets (n, m), and what has been learned of it for the next ridge."""
 
     matrix: Matrix

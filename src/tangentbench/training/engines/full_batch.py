@@ -21,7 +21,7 @@ CHECK_EVERY = 200
 """Steps between looks at the clock and at whether the losses are still numbers."""
 
 
-class Family(Protocol):
+class StagedNetworks(Protocol):
     """Networks that train together, each with a loss of its own."""
 
     @property
@@ -55,7 +55,12 @@ FULL_BATCH_OPTIMISERS = {"adam": "adam", "descent": "sgd"}
 
 
 def train_in_stages(
-    nets: Family, stages: Sequence[Stage], *, label: str, records: int = 50, checkpoint: Checkpoint | None = None
+    nets: StagedNetworks,
+    stages: Sequence[Stage],
+    *,
+    label: str,
+    records: int = 50,
+    checkpoint: Checkpoint | None = None,
 ) -> pd.DataFrame:
     """Train `nets` through the stages; the penalised loss of each member at about `records` steps and at the end.
 
@@ -92,7 +97,7 @@ def _finish(session: StagedSession, checkpoint: Checkpoint | None) -> None:
 class StagedSession:
     """A training under way."""
 
-    def __init__(self, nets: Family, stages: Sequence[Stage], label: str, records: int) -> None:
+    def __init__(self, nets: StagedNetworks, stages: Sequence[Stage], label: str, records: int) -> None:
         self.nets, self.stages, self.label = nets, [stage for stage in stages if stage.steps], label
         self.total = sum(stage.steps for stage in self.stages)
         self.every = max(self.total // records, 1)
