@@ -30,8 +30,7 @@ FACTORISE = """
 import sys
 import numpy as np
 from pathlib import Path
-from tangentbench.kernels import tile_file
-from tangentbench.kernels import regression
+from tangentbench.gram import tile_file
 from tangentbench.solvers.cholesky import factorise
 from tangentbench.gram.matrix import DenseMatrix
 import time
