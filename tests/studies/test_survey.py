@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,11 @@ import pytest
 
 from tangentbench.claims import evaluate
 from tangentbench.datasets import Dataset
-from tangentbench.errors import UnknownName
-from tangentbench.kernels.layers import AveragePool, Convolution, Dense, GlobalAveragePool, Relu, myrtle, resnet50
+from tangentbench.errors import InvalidConfig
+from tangentbench.kernels.layers import AveragePool, Convolution, Dense, GlobalAveragePool, Relu, resnet50
 from tangentbench.paths import Paths, find_root
 from tangentbench.studies.registry import Context, figure_function
+from tangentbench.studies.settings import Settings, read_settings
 from tangentbench.studies.survey.measure.images import prepared
 from tangentbench.studies.survey.measure.measurement import (
     collected,
@@ -22,23 +24,45 @@ from tangentbench.studies.survey.measure.measurement import (
     entry_ratios,
     with_laws,
 )
-from tangentbench.studies.survey.measure.regimes import NeuralTangents, Ours, regime
-from tangentbench.studies.survey.measure.stages import Timing, timed
+from tangentbench.studies.survey.measure.regimes import NeuralTangents, Ours
+from tangentbench.studies.survey.measure.stages import timed
 from tangentbench.studies.survey.operations import covariance_operations
-from tangentbench.studies.survey.settings import network_named
+from tangentbench.studies.survey.settings import AgainstImages, AgainstSide, ResNet50, Timing
 from tangentbench.suite.catalogue import load_catalogue
 
+S = TypeVar("S", bound=Settings)
 COMMON = {
-    "architecture": "myrtle",
-    "architecture_settings": {"depth": 5, "channels": 4},
+    "architecture": {"name": "myrtle", "depth": 5, "channels": 4},
     "kernels": ["ntk", "empirical_ntk"],
     "backends": ["neural_tangents", "torch"],
-    "integration_steps": 200,
-    "integration_step_share": 0.5,
+    "integration": {"steps": 200, "step_share": 0.5},
     "finite_gib": 0.01,
-    "repeats": 1,
-    "repeat_seconds": 0.1,
+    "timing": {"repeats": 1, "seconds": 0.1},
 }
+BY_IMAGES = {
+    **COMMON,
+    "loss": "binary_cross_entropy",
+    "batch_size": 2,
+    "train_sizes": {"neural_tangents": [2, 4, 8], "torch": [2, 4, 8], "finite": [2, 4, 8]},
+    "test_images": {"neural_tangents": 4, "torch": 24, "finite": 24},
+    "image_side": 8,
+    "extrapolate_to": 1000,
+}
+BY_SIDE = {
+    **COMMON,
+    "backends": ["torch"],
+    "loss": "cross_entropy",
+    "batch_size": 1,
+    "sides": {"torch": [4, 8, 12], "finite": [4, 8, 12]},
+    "train_images": 6,
+    "test_images": {"torch": 3, "finite": 3},
+    "extrapolate_to_side": 224,
+    "extrapolate_to_images": 12,
+}
+
+
+def read(record: type[S], raw: dict[str, Any]) -> S:
+    return read_settings(record, raw, "catalogue.yaml", "settings")
 
 
 def striped(classes: int, seed: int = 0) -> Dataset:
@@ -59,32 +83,13 @@ def striped(classes: int, seed: int = 0) -> Dataset:
 @pytest.fixture(scope="module")
 def by_images() -> pd.DataFrame:
     context = Context(seed=0, datasets={"striped": striped(2)})
-    return cost_against_images(
-        context,
-        **COMMON,
-        loss="binary_cross_entropy",
-        batch_size=2,
-        train_sizes={"neural_tangents": [2, 4, 8], "torch": [2, 4, 8], "finite": [2, 4, 8]},
-        test_images={"neural_tangents": 4, "torch": 24, "finite": 24},
-        image_side=8,
-        extrapolate_to=1000,
-    )
+    return cost_against_images(context, read(AgainstImages, BY_IMAGES))
 
 
 @pytest.fixture(scope="module")
 def by_side() -> pd.DataFrame:
     context = Context(seed=0, datasets={"striped": striped(3)})
-    return cost_against_side(
-        context,
-        **{**COMMON, "backends": ["torch"]},
-        loss="cross_entropy",
-        batch_size=1,
-        sides={"torch": [4, 8, 12], "finite": [4, 8, 12]},
-        train_images=6,
-        test_images={"torch": 3, "finite": 3},
-        extrapolate_to_side=224,
-        extrapolate_to_images=12,
-    )
+    return cost_against_side(context, read(AgainstSide, BY_SIDE))
 
 
 def test_every_stage_is_timed_and_counted(by_images):
@@ -180,22 +185,39 @@ def test_incomplete_batches_are_filled_up():
 
 
 def test_the_best_of_several_is_taken():
-    _, spent = timed(lambda: time.sleep(0.06), Timing(5, 10.0))
+    _, spent = timed(lambda: time.sleep(0.06), Timing(repeats=5, seconds=10.0))
     assert spent.repeats == 5
     assert spent.seconds == pytest.approx(0.06, abs=0.05)
-    _, short = timed(lambda: time.sleep(0.001), Timing(5, 10.0))
+    _, short = timed(lambda: time.sleep(0.001), Timing(repeats=5, seconds=10.0))
     assert short.repeats > 5
-    _, once = timed(lambda: sum(range(100000)), Timing(5, 0.0))
+    _, once = timed(lambda: sum(range(100000)), Timing(repeats=5, seconds=0.0))
     assert once.repeats == 1
 
 
-def test_names_that_are_not_known():
-    with pytest.raises(UnknownName, match="lenet"):
-        network_named("lenet", {}, 1)
-    for kernel, backend in (("cosine", "native"), ("ntk", "abacus")):
-        with pytest.raises(UnknownName):
-            regime(myrtle(), kernel, backend, (8, 8, 3), batch=1, threads=1, seed=0, memory=1)
-    assert network_named("resnet50", {"width_factor": 0.25}, 7) == resnet50(width=16, outputs=7)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"architecture": {"name": "lenet"}}, r"settings.architecture.name: 'lenet' .*\(allowed: myrtle, resnet50\)"),
+        (
+            {"architecture": {"name": "myrtle", "depth": 6, "channels": 4}},
+            r"architecture.depth: .* \(allowed: 5, 7, 10\)",
+        ),
+        ({"architecture": {**COMMON["architecture"], "stem": "cifar"}}, "settings.architecture: unknown setting stem"),
+        ({"kernels": ["cosine"]}, r"settings.kernels\[0\]: 'cosine' is not known here"),
+        ({"backends": ["abacus"]}, r"settings.backends\[0\]: 'abacus' is not known here \(allowed: native, neural"),
+        ({"backends": ["native"]}, "settings.test_images: there is nothing for native"),
+        ({"train_sizes": {"torch": [2], "finite": [2]}}, "settings.train_sizes: there is nothing for neural_tangents"),
+        ({"integration": {"steps": 200, "step_share": 1.5}}, "settings.integration.step_share: expected `float` <= 1"),
+        ({"loss": "squared"}, "settings.loss: 'squared' is not known here"),
+    ],
+)
+def test_a_wrong_setting_is_said_with_file_and_key(change, message):
+    with pytest.raises(InvalidConfig, match=f"^catalogue.yaml at .*{message}"):
+        read(AgainstImages, {**BY_IMAGES, **change})
+
+
+def test_a_finite_resnet_has_its_share_of_the_width():
+    assert ResNet50(width_factor=0.25).network(7) == resnet50(width=16, outputs=7)
 
 
 def test_operations_of_a_network_that_can_be_counted_by_hand():

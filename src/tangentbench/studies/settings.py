@@ -123,35 +123,36 @@ def _type_at(record: type[Settings], key: str) -> msgspec.inspect.Type:
     """The type that the record wants at a key like `train_images[...]`; for a mapping's own key, the mapping."""
     found = msgspec.inspect.type_info(record)
     for name, item in re.findall(r"([^.\[\]]+)|\[([^\]]*)\]", key):
-        found = _required(found)
-        if name and isinstance(found, msgspec.inspect.StructType):
-            found = next(field.type for field in found.fields if field.encode_name == name)
+        if name:
+            fields = [field.type for field in _fields(found) if field.encode_name == name]
+            found = fields[0] if fields else found
         elif isinstance(found, msgspec.inspect.DictType):
             found = found.value_type
         elif isinstance(found, msgspec.inspect.TupleType):
             found = found.item_types[int(item)]
         else:
             found = getattr(found, "item_type", found)
-    return _required(found)
+    return found
 
 
-def _required(found: msgspec.inspect.Type) -> msgspec.inspect.Type:
-    """The type of a group that may be left out, without the None."""
-    kinds = found.types if isinstance(found, msgspec.inspect.UnionType) else (found,)
-    groups = [kind for kind in kinds if isinstance(kind, msgspec.inspect.StructType)]
-    return groups[0] if len(groups) == 1 else found
+def _fields(wanted: msgspec.inspect.Type) -> list[msgspec.inspect.Field]:
+    """Those of a record, or of every record that could stand at this place."""
+    return [field for one in _kinds(wanted) if isinstance(one, msgspec.inspect.StructType) for field in one.fields]
+
+
+def _kinds(wanted: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, ...]:
+    return wanted.types if isinstance(wanted, msgspec.inspect.UnionType) else (wanted,)
 
 
 def _plain(reason: str, wanted: msgspec.inspect.Type) -> str:
     """The reason in the words of the other configuration errors."""
     if unknown := re.search(r"unknown field `(.*)`", reason):
-        fields = wanted.fields if isinstance(wanted, msgspec.inspect.StructType) else ()
-        return f"unknown setting {unknown[1]} (allowed: {', '.join(sorted(field.name for field in fields))})"
+        return f"unknown setting {unknown[1]} (allowed: {', '.join(sorted({one.name for one in _fields(wanted)}))})"
     if missing := re.search(r"missing required field `(.*)`", reason):
         return f"missing setting {missing[1]}"
-    if other := re.search(r"Invalid enum value (.*)", reason):
-        choices = wanted.key_type if isinstance(wanted, msgspec.inspect.DictType) else wanted
-        kinds = choices.types if isinstance(choices, msgspec.inspect.UnionType) else (choices,)
+    if other := re.search(r"Invalid (?:enum )?value (.*)", reason):
+        kinds = _kinds(wanted.key_type if isinstance(wanted, msgspec.inspect.DictType) else wanted)
         values = [str(one) for kind in kinds if isinstance(kind, msgspec.inspect.LiteralType) for one in kind.values]
-        return f"{other[1]} is not known here (allowed: {', '.join(values)})"
+        tags = [str(kind.tag) for kind in kinds if isinstance(kind, msgspec.inspect.StructType)]
+        return f"{other[1]} is not known here (allowed: {', '.join(values or tags)})"
     return reason[:1].lower() + reason[1:]

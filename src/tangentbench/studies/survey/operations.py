@@ -2,7 +2,7 @@
 
 Per pair of positions: a ReLU's two duals are 32 operations (one square root, a polynomial of degree 8 and 14 others),
 Theta's part of it one more; a convolution is two sliding sums and a scaling for each of Sigma and Theta, and Theta's
-sum with Sigma; pooling one addition and one scaling. What happens once an image, not once a pair, is not counted.
+sum with Sigma; pooling one addition and one scaling. Work per image, rather than per pair, is not counted.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ RELU_OPERATIONS = 32
 def covariance_operations(layers: Sequence[Layer], height: int, width: int, channels: int, *, tangent: bool) -> float:
     """All offsets are needed: networks that flatten without pooling before would take less."""
     first = 2.0 * channels * float(height * width) ** 2
-    return first + through(layers, (height, width), 2 if tangent else 1)
+    return first + _through(layers, (height, width), 2 if tangent else 1)
 
 
-def through(layers: Sequence[Layer], size: tuple[int, int], maps: int) -> float:
+def _through(layers: Sequence[Layer], size: tuple[int, int], maps: int) -> float:
     total = 0.0
     for layer in layers:
         pairs = float(size[0] * size[1]) ** 2
@@ -31,7 +31,7 @@ def through(layers: Sequence[Layer], size: tuple[int, int], maps: int) -> float:
         elif isinstance(layer, AveragePool):
             total += pairs * maps * 2
         elif isinstance(layer, Residual):
-            total += through(layer.main, size, maps) + through(layer.shortcut, size, maps)
+            total += _through(layer.main, size, maps) + _through(layer.shortcut, size, maps)
         elif isinstance(layer, GlobalAveragePool):
             total += pairs * maps
             size = (1, 1)

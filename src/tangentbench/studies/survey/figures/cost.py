@@ -36,7 +36,7 @@ SERIES = {
     ("empirical_ntk", "finite"): ("finite network", GREEN, "^"),
 }
 SHORT = {"neural_tangents": "neural-tangents", "native": "native core", "torch": "torch", "finite": "finite network"}
-SECONDS_A_DAY = 86400.0
+SECONDS_PER_DAY = 86400.0
 TITLES = {"gram": "Gram matrix", "integration": "integration", "inference": "inference"}
 APART = {"images": 1.3, "side": 1.04}
 """Factor between the intervals at the power laws' common end."""
@@ -68,7 +68,7 @@ def panels(table: pd.DataFrame, artifact: Artifact, over: str, last: str) -> Fig
             rows = rows.assign(seconds=rows["seconds"] / rows["test_images"])
         draw_stage(axis, rows, over, "seconds")
         axis.set(
-            title=TITLES[stage], xlabel=label, ylabel="seconds" if axis is not inference else "seconds a test image"
+            title=TITLES[stage], xlabel=label, ylabel="seconds" if axis is not inference else "seconds per test image"
         )
     carried_on(gram, table[table["stage"] == "gram"], over, artifact)
     if last == "operations":
@@ -113,7 +113,7 @@ def carried_on(axis: Axes, rows: pd.DataFrame, over: str, artifact: Artifact) ->
         if kernel != "nngp":
             lines.append(f"{SHORT[backend]}: exponent {end['exponent']:.2f}{error(end['exponent_error'])}")
     for printed in artifact.paper_values:
-        seconds = printed.value * (SECONDS_A_DAY if printed.unit == "days" else 1.0)
+        seconds = printed.value * (SECONDS_PER_DAY if printed.unit == "days" else 1.0)
         # the thesis's days are those of 500 images, which only scale paper has
         if over == "images" or rows["images"].max() == 500:
             axis.plot([rows[over].max()], [seconds], "*", markersize=12, color=PAPER, label="thesis, GTX 1080Ti")

@@ -14,17 +14,17 @@ import torch
 from numpy.typing import NDArray
 
 from tangentbench.device import current
-from tangentbench.errors import UnknownName
 from tangentbench.kernels.architecture import Kind
 from tangentbench.kernels.finite import finite_ntk
 from tangentbench.kernels.layer_list import Weights, forward, initial_weights
 from tangentbench.kernels.layered import Backend, layered_kernel
 from tangentbench.kernels.layers import Network, forward_operations
+from tangentbench.studies.registry import Context
 from tangentbench.studies.survey.operations import covariance_operations
+from tangentbench.studies.survey.settings import FINITE, Kernel, Regression, Way
 
 Float64 = NDArray[np.float64]
-OURS: dict[str, Backend] = {"native": "native", "torch": "torch"}
-KINDS: dict[str, Kind] = {"ntk": "ntk", "nngp": "nngp"}
+GIB = 2**30
 
 
 class Regime(Protocol):
@@ -68,7 +68,7 @@ class NeuralTangents:
         for i in range(0, len(x1), self.batch):
             for j in range(0, len(other), self.batch):
                 rows, columns = x1[i : i + self.batch], other[j : j + self.batch]
-                values = np.asarray(self.compiled(full(rows, self.batch), full(columns, self.batch)))
+                values = np.asarray(self.compiled(_full(rows, self.batch), _full(columns, self.batch)))
                 out[i : i + self.batch, j : j + self.batch] = values[: len(rows), : len(columns)]
         return out
 
@@ -79,7 +79,7 @@ class NeuralTangents:
         return None
 
 
-def full(images: np.ndarray, batch: int) -> np.ndarray:
+def _full(images: np.ndarray, batch: int) -> np.ndarray:
     """A batch of exactly the compiled size; the last image fills it up."""
     missing = batch - len(images)
     return images if not missing else np.concatenate([images, np.repeat(images[-1:], missing, axis=0)])
@@ -126,7 +126,7 @@ class Finite:
         return forward(self.network, weights, images)
 
     def kernel(self, x1: np.ndarray, x2: np.ndarray | None) -> Float64:
-        first, second = as_tensor(x1), None if x2 is None else as_tensor(x2)
+        first, second = _as_tensor(x1), None if x2 is None else _as_tensor(x2)
         values, cost = finite_ntk(
             self.outputs, self.weights, first, second, forward_operations=self.forward, memory=self.memory
         )
@@ -139,30 +139,19 @@ class Finite:
 
     def start(self, images: np.ndarray) -> Float64 | None:
         with torch.no_grad():
-            return self.outputs(self.weights, as_tensor(images)).double().cpu().numpy()
+            return self.outputs(self.weights, _as_tensor(images)).double().cpu().numpy()
 
 
-def as_tensor(images: np.ndarray) -> torch.Tensor:
+def _as_tensor(images: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))).to(current())
 
 
 def regime(
-    network: Network,
-    kernel: str,
-    backend: str,
-    shape: tuple[int, int, int],
-    *,
-    batch: int,
-    threads: int,
-    seed: int,
-    memory: int,
+    settings: Regression, network: Network, kernel: Kernel, way: Way, shape: tuple[int, int, int], context: Context
 ) -> Regime:
     if kernel == "empirical_ntk":
-        return Finite(network, shape, seed, memory)
-    if kernel not in KINDS:
-        raise UnknownName("kernel", kernel, [*KINDS, "empirical_ntk"])
-    if backend == "neural_tangents":
-        return NeuralTangents(network, kernel, shape, batch)
-    if backend not in OURS:
-        raise UnknownName("backend", backend, ["neural_tangents", *OURS])
-    return Ours(network, KINDS[kernel], shape, OURS[backend], threads)
+        return Finite(network, shape, context.seed, int(settings.finite_gib * GIB))
+    if way == "neural_tangents":
+        return NeuralTangents(network, kernel, shape, settings.batch_size)
+    assert way != FINITE, "only the empirical kernel is a finite network's"
+    return Ours(network, kernel, shape, way, context.threads)

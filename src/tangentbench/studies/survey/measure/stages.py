@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tangentbench.studies.survey.measure.images import Images
 from tangentbench.studies.survey.measure.regimes import Regime
+from tangentbench.studies.survey.settings import Regression, Timing
 from tangentbench.training.engines.kernel_flow import KernelFlowResult, integrate, predicted_classes, targets
 
 T = TypeVar("T")
@@ -19,24 +20,7 @@ GRAM, INTEGRATION, INFERENCE, COMPILATION = "gram", "integration", "inference", 
 
 
 SHORTEST_SECONDS = 0.2
-"""Stages of milliseconds are repeated for so long: caches, threads and clocks disturb a few repetitions of them."""
-
-
-@dataclass(frozen=True)
-class Timing:
-    """How often a stage is repeated: `repeats` times, not again once `seconds` have passed, more if it is short."""
-
-    repeats: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Integration:
-    """T steps of Euler's method with a share of the largest stable step."""
-
-    loss: str
-    steps: int
-    step_share: float
+"""Stages of milliseconds are repeated for this long: caches, threads and clocks disturb a few repetitions of them."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +43,20 @@ def timed(action: Callable[[], T], timing: Timing) -> tuple[T, Spent]:
             return result, Spent(best, best_core, count)
 
 
-def regression_rows(regime: Regime, images: Images, integration: Integration, timing: Timing) -> list[dict[str, Any]]:
-    """One row a stage: seconds, operations; and the test accuracy, which belongs to all of them."""
-    count, outputs = len(images.x_train), 1 if integration.loss == "binary_cross_entropy" else images.classes
-    wanted = targets(images.y_train, images.classes, integration.loss)
+def regression_rows(regime: Regime, images: Images, settings: Regression) -> list[dict[str, Any]]:
+    """One row per stage: seconds, operations; and the test accuracy, which belongs to all of them."""
+    count, outputs = len(images.x_train), settings.outputs(images.classes)
+    loss, integration, timing = settings.loss, settings.integration, settings.timing
+    wanted = targets(images.y_train, images.classes, loss)
     gram, gram_time = timed(lambda: regime.kernel(images.x_train, None), timing)
     gram_operations = regime.operations(count, count, True)
     begin = regime.start(images.x_train)
 
     def flow() -> KernelFlowResult:
         return integrate(
-            symmetric(gram),
+            _symmetric(gram),
             wanted,
-            loss=integration.loss,
+            loss=loss,
             steps=integration.steps,
             step_share=integration.step_share,
             start=begin,
@@ -87,7 +72,7 @@ def regression_rows(regime: Regime, images: Images, integration: Integration, ti
     values, inference_time = timed(infer, timing)
     tests = len(images.x_test)
     inference_operations = regime.operations(tests, count, False) + 2.0 * tests * count * outputs
-    accuracy = float(np.mean(predicted_classes(values, integration.loss) == images.y_test))
+    accuracy = float(np.mean(predicted_classes(values, loss) == images.y_test))
     shared = {
         "test_images": tests,
         "accuracy": accuracy,
@@ -102,5 +87,5 @@ def regression_rows(regime: Regime, images: Images, integration: Integration, ti
     return [{"stage": stage, **vars(spent), "operations": operations, **shared} for stage, spent, operations in stages]
 
 
-def symmetric(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+def _symmetric(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     return (gram + gram.T) / 2
