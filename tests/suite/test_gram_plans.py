@@ -7,6 +7,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +26,7 @@ from tangentbench.kernels import cntk, ntk
 from tangentbench.paths import Paths
 from tangentbench.studies.cntk.measure.table1 import vanilla_kernel_on_all_images
 from tangentbench.studies.cntk.plans import vanilla_plans
+from tangentbench.studies.cntk.settings import Fit, Layers, Preparation, VanillaFull
 from tangentbench.studies.registry import Context
 from tangentbench.suite.catalogue import load_catalogue
 from tangentbench.suite.gram_costs import kernel_units, tile_work
@@ -33,9 +35,8 @@ from tangentbench.suite.steps import gram_store_of
 
 HOUSE = Paths(ROOT)
 SETTINGS = {"name": "cntk", "depth": 3, "pooling": "flatten"}
-PLAN = GramPlan(
-    "mine", "noise", 8, 1, KernelPlan("cntk", "mine", ImageChoice(20, 10, 4, "standardised", "random"), SETTINGS)
-)
+IMAGES = ImageChoice(20, 10, 4, "standardised", "random")
+PLAN = GramPlan("mine", "noise", 1, KernelPlan("cntk", "mine", IMAGES, SETTINGS, tile=8))
 
 
 @pytest.fixture
@@ -138,28 +139,26 @@ def test_a_fully_connected_kernel_sees_vectors() -> None:
 
 def test_a_table_takes_the_workflows_matrices(paths: Paths) -> None:
     """The table from tiles that other jobs computed is the one a single job computes, also after a tile was damaged."""
-    settings = {
-        "depths": [3, 4],
-        "filter_size": 3,
-        "vanilla_trains_first_and_last": True,
-        "image_side": 4,
-        "pixels": "standardised",
-        "subset": "balanced",
-        "train_images": 20,
-        "test_images": 10,
-    }
+    settings = VanillaFull(
+        depths=(3, 4),
+        layers=Layers(filter_size=3, vanilla_trains_first_and_last=True),
+        images=Preparation(side=4, pixels="standardised", subset="balanced"),
+        fit=Fit(ridge=0.0, label_offset=-0.1),
+        train_images=20,
+        test_images=10,
+        tile=7,
+    )
     datasets = {"noise": load_dataset(paths.dataset("noise"))}
-    plans = [GramPlan("mine", "noise", 7, 1, plan) for plan in vanilla_plans(**settings)]
+    plans = [GramPlan("mine", "noise", 1, plan) for plan in vanilla_plans(settings)]
     for plan in plans:
         for matrix, store in computed(paths, plan, order=2).items():
             if matrix == TEST:
                 store.tile_path((0, 1)).write_bytes(b"not a tile")
     grams = {plan.name: gram_store_of(paths, plan, "quick") for plan in plans}
-    fit = {"label_offset": -0.1, "ridge": 0.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tiled = vanilla_kernel_on_all_images(Context(0, datasets, grams=grams), **settings, **fit)
-    alone = vanilla_kernel_on_all_images(Context(0, datasets), **settings, **fit)
+        tiled = vanilla_kernel_on_all_images(Context(0, datasets, grams=grams), settings)
+    alone = vanilla_kernel_on_all_images(Context(0, datasets), msgspec.structs.replace(settings, tile=512))
     # the residual of the solution is rounding, which depends on the cuts
     pd.testing.assert_frame_equal(*(table.drop(columns="residual") for table in (tiled, alone)), check_exact=True)
     assert all(any(store.folder.rglob("tiles/*.npy")) for store in grams.values())

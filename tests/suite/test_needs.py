@@ -105,7 +105,7 @@ def test_parts_ask_for_what_estimate_says(wiring: Wiring, scale: str) -> None:
     """Summed over its parts, an artifact asks for at least its estimated time, and its largest part for its memory."""
     for artifact in wiring.catalogue:
         cost = estimate(artifact, scale, PRICES, PATHS, wiring.catalogue.used_by(artifact, scale))
-        if not cost.known or artifact.gram_tiles_at(scale):
+        if not cost.known or artifact.tile_jobs_at(scale):
             continue
         parts = [SimpleNamespace(artifact=artifact.name, scale=scale, part=part) for part in artifact.parts_at(scale)]
         asked = [wiring.part(one) for one in parts]

@@ -14,14 +14,10 @@ import scipy.linalg
 from tangentbench.atomic import read_json, write_json
 from tangentbench.errors import TangentbenchError
 from tangentbench.gram.lanczos import Ritz, extremes, ritz
-from tangentbench.gram.limits import memory_allowed, require_memory
+from tangentbench.gram.limits import DENSE_LIMIT, LANCZOS_STEPS, memory_allowed, require_memory
 from tangentbench.gram.matrix import Float64
 from tangentbench.gram.store import Gram, Kernel
 
-DENSE_LIMIT = 5000
-"""Rows up to which all eigenvalues are computed."""
-
-MOST_STEPS = 300
 FEWEST_STEPS = 20
 SAMPLED_ENTRIES = 64
 PACKAGES = ("tangentbench", "numpy", "scipy", "torch", "jax", "neural-tangents")
@@ -116,7 +112,7 @@ def lanczos_ends(
     vector_bytes = 8 * count
     fixed = 6 * vector_bytes + 3 * 8 * gram.manifest["tile"] ** 2
     require_memory(f"Lanczos on {count} inputs", fixed + FEWEST_STEPS * vector_bytes, memory_limit, "allow more")
-    steps = int(min(MOST_STEPS, (memory_allowed(memory_limit) - fixed) / vector_bytes))
+    steps = int(min(LANCZOS_STEPS, (memory_allowed(memory_limit) - fixed) / vector_bytes))
     if factor is None:
         low, high = extremes(gram.matmul, count, steps=steps, seed=seed, progress=progress)
         method = f"Lanczos, at most {steps} steps; the smallest value is an upper bound"

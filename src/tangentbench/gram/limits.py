@@ -1,4 +1,4 @@
-"""Whether memory and disk suffice, asked before the work starts."""
+"""Whether memory and disk suffice, asked before the work starts; and up to what size a certificate is exact."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ USABLE_SHARE = 0.8
 
 DISK_MARGIN = 1.02
 """File-system overhead on top of the bytes that are written."""
+
+DENSE_LIMIT = 5000
+"""Rows of a matrix up to which a certificate computes all eigenvalues; beyond, Lanczos finds the two ends."""
+
+LANCZOS_STEPS = 300
+"""The most steps of Lanczos at one end."""
 
 
 def memory_allowed(limit: float | None) -> float:

@@ -18,14 +18,16 @@ class KernelPlan:
     """A kernel on some images.
 
     name: a name for the pair of matrices, unique in what plans it; a piece of a path.
-    group: what `gram_tiles` of the catalogue calls it, a column of a table.
-    kernel: settings of gram/by_settings.py.
+    group: what `tile_jobs` of the catalogue calls it, a column of a table.
+    kernel: its settings, as gram/by_settings.py reads them.
+    tile: images per side of a tile.
     """
 
     name: str
     group: str
     images: ImageChoice
     kernel: Mapping[str, Any]
+    tile: int
 
     @property
     def matrices(self) -> tuple[str, ...]:
@@ -44,14 +46,17 @@ class KernelPlan:
 class GramPlan:
     """A kernel plan and where its files go: results/SCALE/grams/OWNER/NAME/{train,test}.
 
-    tile: images per side of a tile; a tile is one job. threads: of that job.
+    threads: of the jobs, of which there is one per tile.
     """
 
     owner: str
     dataset: str
-    tile: int
     threads: int
     plan: KernelPlan
+
+    @property
+    def tile(self) -> int:
+        return self.plan.tile
 
     @property
     def name(self) -> str:

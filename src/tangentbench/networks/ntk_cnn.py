@@ -11,62 +11,15 @@ The trained function is kappa f.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tangentbench.errors import UnknownName
 from tangentbench.networks.initialisation import stream
+from tangentbench.networks.ntk_cnn_spec import NtkCnnSpec
 from tangentbench.networks.ops import convolution, dense
-from tangentbench.networks.stack import Shape, Stack
-
-KINDS = ("fc", "cnn_v", "cnn_gap")
-
-
-@dataclass(frozen=True)
-class NtkCnnSpec:
-    """What the runs of a batch share; `depth` counts the layers of weights, `width` units or channels."""
-
-    kind: str
-    depth: int
-    width: int
-    input_shape: tuple[int, int, int]
-    """(height, width, channels)"""
-    outputs: int = 1
-    filter_size: int = 3
-    train_first_last: bool = True
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UnknownName("kind of network", self.kind, KINDS)
-
-    @property
-    def convolutional(self) -> bool:
-        return self.kind != "fc"
-
-    @property
-    def layer_scale(self) -> float:
-        window = self.filter_size**2 if self.convolutional else 1
-        return math.sqrt(2.0 / (self.width * window))
-
-    def weight_shapes(self) -> dict[str, Shape]:
-        """Name and shape of every layer's weights, in the layout of networks/ops.py."""
-        height, width, channels = self.input_shape
-        below = channels if self.convolutional else height * width * channels
-        shapes: dict[str, Shape] = {}
-        for layer in range(1, self.depth):
-            window = (self.filter_size, self.filter_size)
-            shapes[f"weight_{layer}"] = (self.width, below, *window) if self.convolutional else (below, self.width)
-            below = self.width
-        features = height * width * self.width if self.kind == "cnn_v" else self.width
-        return {**shapes, f"weight_{self.depth}": (features, self.outputs)}
-
-    def trained_names(self) -> list[str]:
-        names = list(self.weight_shapes())
-        return names if self.train_first_last else names[1:-1]
+from tangentbench.networks.stack import Stack
 
 
 class NtkCnnNets:

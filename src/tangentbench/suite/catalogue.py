@@ -83,10 +83,9 @@ class Artifact:
         """The settings that are cut into jobs; a scale of small jobs may cut less."""
         return tuple(self.scales[scale].get("split", self.split))
 
-    def gram_tiles_at(self, scale: str) -> Mapping[str, int]:
-        """Images a side of a tile, for each kind of kernel whose matrices are computed tile by tile, a job each."""
-        tiles: Mapping[str, int] = self.scales[scale].get("gram_tiles", {})
-        return tiles
+    def tile_jobs_at(self, scale: str) -> tuple[str, ...]:
+        """The kinds of kernels whose Gram matrices are computed tile by tile, one job per tile."""
+        return tuple(self.scales[scale].get("tile_jobs", ()))
 
     def note_at(self, scale: str) -> str:
         return str(self.scales[scale].get("note", ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tangentbench.config import load_checked
 from tangentbench.errors import InvalidConfig
@@ -11,6 +11,8 @@ from tangentbench.paths import Paths
 from tangentbench.studies.registry import on_settings
 from tangentbench.studies.work import Work, work_model
 from tangentbench.suite.catalogue import Artifact
+from tangentbench.suite.gram_costs import matrices_gib
+from tangentbench.suite.gram_plans import part_plans
 
 SECONDS_PER_HOUR = 3600.0
 JOB_OVERHEAD_SECONDS = 6.0
@@ -63,7 +65,12 @@ def estimate(
     used: Sequence[Artifact] = (),
 ) -> Estimate:
     """The cost of one artifact at one scale, once those it uses are built; UNKNOWN while it has no work model."""
-    works = [one for part in artifact.parts_at(scale) if (one := part_work(artifact, scale, part, used))]
+    parts = artifact.parts_at(scale)
+    works = [
+        _with_kept_tiles(one, artifact, scale, part)
+        for part in parts
+        if (one := part_work(artifact, scale, part, used))
+    ]
     if not works:
         return UNKNOWN
     seconds = [price(amount, prices, paths, artifact.name) for amount in works]
@@ -74,6 +81,12 @@ def estimate(
         memory_gib=PROCESS_GIB + max(amount.memory_gib for amount in works),
         disk_gib=sum(amount.disk_gib for amount in works),
     )
+
+
+def _with_kept_tiles(work: Work, artifact: Artifact, scale: str, part: str) -> Work:
+    """Gram matrices whose tiles are jobs of their own stay on disk, all of a part's together."""
+    kept = sum(matrices_gib(one.plan.images.train, one.plan.images.test) for one in part_plans(artifact, scale, part))
+    return replace(work, disk_gib=max(work.disk_gib, kept))
 
 
 def price(work: Work, prices: Mapping[str, UnitCost], paths: Paths, what: str) -> dict[str, float]:

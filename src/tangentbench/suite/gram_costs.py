@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tangentbench.gram.limits import DENSE_LIMIT, LANCZOS_STEPS
 from tangentbench.gram.plans import TRAIN, GramPlan, KernelPlan
 from tangentbench.studies.work import Work
 
@@ -9,9 +10,7 @@ GIB = 2**30
 FLOAT32, FLOAT64 = 4, 8
 COLOURS = 3
 FLOPS_OF_READING = 50
-"""Matrix products one could do while an entry of a matrix comes from memory for a product with a vector; a guess."""
-DENSE_ROWS, LANCZOS_STEPS = 5000, 300
-"""As in kernels/certificate.py, which is not imported here: Snakemake reads this module at every start."""
+"""Operations of a matrix product that take as long as reading one entry for a product with a vector; a guess."""
 
 
 def kernel_units(plan: KernelPlan, entries: float) -> dict[str, float]:
@@ -30,7 +29,7 @@ def matrices_gib(train: int, test: int) -> float:
 
 
 def tile_work(plan: GramPlan) -> Work:
-    """One tile, one job: the kernel's answer and what is kept of it, the images of both sides."""
+    """One tile, one job; memory for the kernel's answer, for what is kept of it and for the images of both sides."""
     side = min(plan.tile, plan.plan.images.train)
     images = 2 * side * plan.plan.images.side**2 * COLOURS * FLOAT32
     values = side * side * (FLOAT64 + 2 * FLOAT32)
@@ -48,10 +47,10 @@ def certificate_work(plan: GramPlan, matrix: str) -> Work:
     tiles_gib = 2 * plan.tile**2 * FLOAT64 / GIB
     if matrix != TRAIN:
         return Work({}, tiles_gib)
-    if rows <= DENSE_ROWS:
+    if rows <= DENSE_LIMIT:
         return Work({"eigenvalue_gflop": 4 / 3 * rows**3 / 1e9}, tiles_gib + 3 * rows * rows * FLOAT64 / GIB)
     entries = rows * columns / 2
     vectors_gib = LANCZOS_STEPS * rows * FLOAT64 / GIB
-    # a product of the matrix with a vector a step, at each end; with room for the system to keep the tiles in memory
+    # one product of the matrix with a vector per step, at each end; with memory for the system to cache the tiles
     gflop = 1e-9 * 2 * LANCZOS_STEPS * FLOPS_OF_READING * entries
     return Work({"dense_gflop": gflop}, tiles_gib + vectors_gib + entries * FLOAT32 / GIB)

@@ -1,7 +1,7 @@
 """Every planned Gram matrix of a scale.
 
 A plan comes from config/grams.yaml (a matrix anybody wants, target `gram_NAME`), or from an artifact whose catalogue
-entry names `gram_tiles` for a scale; then the study's `gram_plans` make it of the artifact's settings. This module
+entry names `tile_jobs` for a scale; then the study's `gram_plans` make it of the artifact's settings. This module
 stays light, Snakemake reads it at every start: no torch, no kernels.
 """
 
@@ -23,22 +23,18 @@ from tangentbench.suite.part_datasets import part_datasets
 
 
 def part_plans(artifact: Artifact, scale: str, part: str) -> list[GramPlan]:
-    """The matrices that one part takes as inputs; none where the scale cuts no tiles."""
-    tiles = artifact.gram_tiles_at(scale)
-    if not tiles:
+    """The matrices that one part takes as inputs; none where the scale computes none tile by tile."""
+    groups = artifact.tile_jobs_at(scale)
+    if not groups:
         return []
     plans = on_settings(plan_function(artifact.study, artifact.name), artifact, artifact.parts_at(scale)[part])
     (dataset,) = part_datasets(artifact, scale, part)
-    return [
-        GramPlan(artifact.name, dataset, tiles[plan.group], artifact.threads, plan)
-        for plan in plans
-        if plan.group in tiles
-    ]
+    return [GramPlan(artifact.name, dataset, artifact.threads, plan) for plan in plans if plan.group in groups]
 
 
 def artifact_plans(artifact: Artifact, scale: str) -> list[GramPlan]:
     """Every matrix of an artifact at a scale that is computed tile by tile."""
-    if not artifact.gram_tiles_at(scale):
+    if not artifact.tile_jobs_at(scale):
         return []
     return [plan for part in artifact.parts_at(scale) for plan in part_plans(artifact, scale, part)]
 
@@ -64,8 +60,8 @@ def declared_plan(paths: Paths, name: str, entry: Mapping[str, Any], scale: str)
         raise InvalidConfig(paths.grams, f"{where}.images", f"{error} at scale {scale}") from None
     except TangentbenchError as error:
         raise InvalidConfig(paths.grams, f"{where}.images", str(error)) from None
-    plan = KernelPlan(slug(merged["kernel"]["name"]), name, images, merged["kernel"])
-    return GramPlan(name, str(alone["dataset"]), int(alone["tile"]), int(alone["threads"] or 1), plan)
+    plan = KernelPlan(slug(merged["kernel"]["name"]), name, images, merged["kernel"], int(alone["tile"]))
+    return GramPlan(name, str(alone["dataset"]), int(alone["threads"] or 1), plan)
 
 
 @dataclass(frozen=True)

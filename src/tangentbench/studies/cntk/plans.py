@@ -1,112 +1,67 @@
-"""The exact kernels of Tables 1 and 2 as plans: which images, which kernel. Studies compute them, the cost model prices
-them and the workflow cuts them into tiles; all three read the artifact's settings here.
+"""The exact kernels of Tables 1 and 2 as plans: which kernel on which images. The measurements compute them, the work
+models price them and the workflow cuts them into tiles; all three make them of the same settings here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Self
+from dataclasses import replace
 
 from tangentbench.datasets.choice import ImageChoice
 from tangentbench.gram.plans import KernelPlan
-from tangentbench.studies.cntk.cells import parse_cells
+from tangentbench.studies.cntk.cells import Cell, Column
+from tangentbench.studies.cntk.settings import Layers, Table1, Table2, VanillaFull, of_column
 from tangentbench.studies.registry import gram_plans
 
-Pooling = Literal["flatten", "gap"]
 
-KERNEL_COLUMNS: dict[str, Pooling] = {
-    "cntk_v": "flatten",
-    "cntk_v_2k": "flatten",
-    "cntk_gap": "gap",
-    "cntk_gap_2k": "gap",
-}
-NETWORK_COLUMNS: dict[str, Pooling] = {"cnn_v": "flatten", "cnn_gap": "gap"}
-FEATURE_COLUMNS: dict[str, Pooling] = {"rf_v": "flatten", "rf_gap": "gap"}
-POOLINGS = {**KERNEL_COLUMNS, **NETWORK_COLUMNS, **FEATURE_COLUMNS}
-TABLE1 = (*NETWORK_COLUMNS, *KERNEL_COLUMNS)
-TABLE2 = (*FEATURE_COLUMNS, "cntk_v", "cntk_gap")
-SIZES: dict[Pooling, str] = {"flatten": "vanilla", "gap": "gap"}
-"""What Table 2's numbers of images are called in the catalogue."""
-TILES: dict[Pooling, int] = {"flatten": 512, "gap": 128}
-"""Images a side of a tile inside one job; a kill costs seconds of a flatten kernel, a minute of a pooled one."""
-
-
-@dataclass(frozen=True)
-class Convolutional:
-    """What all convolutional kernels and networks of a table share.
-
-    *_trains_first_and_last: section 4.1 trains all layers of the vanilla kernel, section 4.2 fixes the first and last.
-    """
-
-    filter_size: int
-    image_side: int
-    pixels: str
-    subset: str
-    vanilla_trains_first_and_last: bool
-    gap_trains_first_and_last: bool = False
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Self:
-        """What of an artifact's settings belongs here."""
-        return cls(**{one.name: settings[one.name] for one in fields(cls) if one.name in settings})
-
-    def trains_first_last(self, pooling: Pooling) -> bool:
-        return self.vanilla_trains_first_and_last if pooling == "flatten" else self.gap_trains_first_and_last
-
-    def images(self, train: int, test: int, subset_number: int = 0) -> ImageChoice:
-        return ImageChoice(train, test, self.image_side, self.pixels, self.subset, subset_number)
-
-    def plan(self, column: str, depth: int, images: ImageChoice) -> KernelPlan:
-        kernel = {
-            "name": "cntk",
-            "pooling": POOLINGS[column],
-            "depth": depth,
-            "filter": self.filter_size,
-            "train_first_last": self.trains_first_last(POOLINGS[column]),
-        }
-        return KernelPlan(f"{column}-depth{depth}-subset{images.subset_number}", column, images, kernel)
+def kernel_plan(layers: Layers, cell: Cell, images: ImageChoice, tile: int) -> KernelPlan:
+    column = cell.column
+    kernel = {
+        "name": "cntk",
+        "pooling": column.pooling,
+        "depth": cell.depth,
+        "filter": layers.filter_size,
+        "train_first_last": layers.trains_first_and_last(column.pooling),
+    }
+    name = f"{column.name}-depth{cell.depth}-subset{images.subset_number}"
+    return KernelPlan(name, column.name, images, kernel, tile)
 
 
 @gram_plans("cntk_table1")
-def table1_plans(
-    *,
-    cells: Sequence[str],
-    train_images: Mapping[str, int],
-    test_images: Mapping[str, int],
-    subsets: Mapping[str, int],
-    **settings: Any,
-) -> list[KernelPlan]:
-    common = Convolutional.of(settings)
+def table1_plans(settings: Table1) -> list[KernelPlan]:
+    return [plan for cell in settings.all_cells for plan in table1_cell_plans(settings, cell)]
+
+
+def table1_cell_plans(settings: Table1, cell: Cell) -> list[KernelPlan]:
+    """One plan per subset of the training images; none where a cell is not of an exact kernel."""
+    if cell.column.method != "kernel":
+        return []
+    tile = of_column(settings.tiles, cell.column)
     return [
-        common.plan(column, depth, common.images(train_images[column], test_images[column], number))
-        for column, depth in parse_cells(cells, TABLE1)
-        if column in KERNEL_COLUMNS
-        for number in range(subsets.get(column, 1))
+        kernel_plan(settings.layers, cell, settings.image_choice(cell.column, number), tile)
+        for number in range(settings.subset_count(cell.column))
     ]
 
 
 @gram_plans("cntk_vanilla_full")
-def vanilla_plans(*, depths: Sequence[int], train_images: int, test_images: int, **settings: Any) -> list[KernelPlan]:
-    common = Convolutional.of(settings)
-    return [common.plan("cntk_v", depth, common.images(train_images, test_images)) for depth in depths]
+def vanilla_plans(settings: VanillaFull) -> list[KernelPlan]:
+    images = settings.images.choice(settings.train_images, settings.test_images)
+    column = Column("cntk_v", "kernel", "flatten")
+    return [kernel_plan(settings.layers, Cell(column, depth), images, settings.tile) for depth in settings.depths]
 
 
 @gram_plans("cntk_table2")
-def table2_plans(
-    *,
-    cells: Sequence[str],
-    train_images: Mapping[str, Mapping[str, int]],
-    test_images: Mapping[str, int],
-    **settings: Any,
-) -> list[KernelPlan]:
-    """Equal numbers of images are planned once."""
-    common = Convolutional.of(settings)
+def table2_plans(settings: Table2) -> list[KernelPlan]:
+    return [plan for cell in settings.all_cells for plan in table2_cell_plans(settings, cell)]
+
+
+def table2_cell_plans(settings: Table2, cell: Cell) -> list[KernelPlan]:
+    """One plan per number of training images, equal numbers once; none where a cell is not of an exact kernel."""
+    if cell.column.method != "kernel":
+        return []
+    pooling = cell.column.pooling
     plans = []
-    for column, depth in parse_cells(cells, TABLE2):
-        if column in KERNEL_COLUMNS:
-            kind = SIZES[POOLINGS[column]]
-            for count in sorted(set(train_images[kind].values())):
-                plan = common.plan(column, depth, common.images(count, test_images[kind]))
-                plans.append(replace(plan, name=f"{plan.name}-{count}"))
+    for count in sorted(set(settings.train_counts(pooling).values())):
+        images = settings.images.choice(count, settings.test_count(pooling))
+        plan = kernel_plan(settings.layers, cell, images, of_column(settings.tiles, cell.column))
+        plans.append(replace(plan, name=f"{plan.name}-{count}"))
     return plans

@@ -1,4 +1,4 @@
-"""From a kernel to a test accuracy: Gram matrices in a store that a killed job takes up again, then regression."""
+"""From a kernel to a test accuracy: Gram matrices in a store that a killed job resumes, then regression."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,47 +15,32 @@ from numpy.typing import NDArray
 
 from tangentbench.atomic import read_json, write_json
 from tangentbench.datasets.choice import Labels, Selection, select
-from tangentbench.errors import UnknownName
 from tangentbench.gram.by_settings import named_kernel
 from tangentbench.gram.plans import KernelPlan
 from tangentbench.gram.store import Gram, Kernel
 from tangentbench.solvers.regression import regress
-from tangentbench.studies.cntk.plans import TILES
+from tangentbench.studies.cntk.settings import Fit
 from tangentbench.studies.registry import Context
 
-CODINGS = ("one_hot", "sign")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Fit:
-    """How labels are coded and fitted.
+def coded(fit: Fit, labels: Labels, classes: int) -> NDArray[np.float64]:
+    """The targets of labels (n,), shape (n, classes) or (n, 1)."""
+    if fit.coding == "sign":
+        return np.where(labels > 0, 1.0, -1.0)[:, None]
+    return np.eye(classes)[labels] + fit.label_offset
 
-    coding: `one_hot` is offset 1 + e_c, a column a class (section 5.1); `sign` is one column of -1 and +1.
-    """
 
-    ridge: float
-    label_offset: float
-    coding: str = "one_hot"
-
-    def __post_init__(self) -> None:
-        if self.coding not in CODINGS:
-            raise UnknownName("label coding", self.coding, CODINGS)
-
-    def targets(self, labels: Labels, classes: int) -> NDArray[np.float64]:
-        if self.coding == "sign":
-            return np.where(labels > 0, 1.0, -1.0)[:, None]
-        return np.eye(classes)[labels] + self.label_offset
-
-    def predictions(self, scores: NDArray[np.float64]) -> Labels:
-        """Classes (n,) from scores (n, classes) or (n, 1)."""
-        found = scores[:, 0] > 0 if self.coding == "sign" else scores.argmax(axis=1)
-        return found.astype(np.int64)
+def decoded(fit: Fit, scores: NDArray[np.float64]) -> Labels:
+    """Classes (n,) from scores (n, classes) or (n, 1)."""
+    found = scores[:, 0] > 0 if fit.coding == "sign" else scores.argmax(axis=1)
+    return found.astype(np.int64)
 
 
 @contextmanager
 def store_folder(work: Path | None) -> Iterator[Path]:
-    """The job's own folder, or one for the moment."""
+    """The job's own folder, or a temporary one."""
     if work is not None:
         yield work
         return
@@ -67,8 +51,8 @@ def store_folder(work: Path | None) -> Iterator[Path]:
 def exact_accuracy(context: Context, plan: KernelPlan, fit: Fit) -> dict[str, Any]:
     """The accuracy of a planned kernel.
 
-    Where the workflow computed its matrices tile by tile they are taken as they are, after their checksums and those
-    of the images have been compared; a damaged tile is computed again.
+    Matrices that the workflow computed tile by tile are used as they are, after their checksums and those of the
+    images have been compared; a damaged tile is computed again.
     """
     images = select(context.dataset, plan.images, context.seed)
     kernel = named_kernel(plan.kernel, threads=context.threads)
@@ -77,7 +61,7 @@ def exact_accuracy(context: Context, plan: KernelPlan, fit: Fit) -> dict[str, An
         if plan.name in context.grams:
             store = context.grams[plan.name]
             return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=store.tile, store=store.folder)
-        return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=TILES[plan.kernel["pooling"]])
+        return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=plan.tile)
 
 
 def accuracy_of(
@@ -92,8 +76,8 @@ def accuracy_of(
 ) -> dict[str, Any]:
     """Percent of the test images that kernel regression gets right, with what was found on the way.
 
-    Matrices lie in `folder` while they are needed; afterwards only a small record stays, from which a job that was
-    killed later goes on. Matrices in a `store` of their own are kept.
+    The matrices are kept in `folder` while they are needed; afterwards only a small record remains, with which a job
+    that was killed later skips this kernel. Matrices in a `store` of their own are kept.
     """
     where = store or folder
     # the seal tells a record of these images and settings from one of others
@@ -107,9 +91,9 @@ def accuracy_of(
             return dict(stored["found"])
     train.compute(kernel)
     test.compute(kernel)
-    regression = regress(train, fit.targets(images.y_train, images.classes), test, ridge=fit.ridge, jitter="auto")
+    regression = regress(train, coded(fit, images.y_train, images.classes), test, ridge=fit.ridge, jitter="auto")
     assert regression.scores is not None
-    right = fit.predictions(regression.scores) == images.y_test
+    right = decoded(fit, regression.scores) == images.y_test
     found = {
         "value": 100.0 * float(right.mean()),
         "train_images": len(images.y_train),
