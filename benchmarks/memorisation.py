@@ -13,7 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec, draw
+from tangentbench.networks.architecture import MemorisationSpec
+from tangentbench.networks.memorisation import MemorisationNets, draw
 from tangentbench.theory.memorisation import critical_weight_scale
 
 EXAMPLES = 200

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from tangentbench.errors import UnknownName
-from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec, draw
+from tangentbench.networks.architecture import MemorisationSpec, WeightDistribution
+from tangentbench.networks.memorisation import MemorisationNets, draw
 from tangentbench.theory.memorisation import critical_weight_scale, expected_kernel
 from tangentbench.theory.paths import enumerate_paths, path_activity, path_values
 
@@ -73,11 +74,11 @@ def test_output_is_the_sum_over_paths() -> None:
     np.testing.assert_allclose(activity @ path_values(weights, paths), nets.outputs()[0].numpy(), atol=1e-13)
 
 
-@pytest.mark.parametrize("law", ["bernoulli", "gaussian"])
-def test_mean_kernel_is_the_ideal_one(law: str) -> None:
+@pytest.mark.parametrize("distribution", ["bernoulli", "gaussian"])
+def test_mean_kernel_is_the_ideal_one(distribution: WeightDistribution) -> None:
     """E[K_0]/d is the matrix (15) at any width: its entries agree within five standard errors of the mean."""
     width, depth, draws = 12, 3, 4000
-    architecture = MemorisationSpec(width, depth, 5, 0.5, critical_weight_scale(width, 0.5), law)
+    architecture = MemorisationSpec(width, depth, 5, 0.5, critical_weight_scale(width, 0.5), distribution)
     kernels = draw(architecture, range(draws), 0, torch.float64).tangent_kernel().numpy() / depth
     standard_error = kernels.std(axis=0) / np.sqrt(draws)
     assert (np.abs(kernels.mean(axis=0) - expected_kernel(5, depth, 0.5)) < 5 * standard_error).all()
@@ -126,8 +127,8 @@ def test_float32_follows_float64() -> None:
     torch.testing.assert_close(low.double(), high, rtol=1e-3, atol=1e-5)
 
 
-def test_unknown_law_and_too_little_depth_are_refused() -> None:
-    with pytest.raises(UnknownName, match="weight law 'cauchy'"):
-        dataclasses.replace(SMALL, weight_law="cauchy")
+def test_unknown_distribution_and_too_little_depth_are_refused() -> None:
+    with pytest.raises(UnknownName, match="weight distribution 'cauchy'"):
+        dataclasses.replace(SMALL, weight_distribution="cauchy")
     with pytest.raises(ValueError, match="at least 2 layers"):
         dataclasses.replace(SMALL, depth=1)

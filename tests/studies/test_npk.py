@@ -1,6 +1,8 @@
 """The neural-path-kernel study: what its artifacts measure, and the claims that are cheap to decide."""
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,12 +10,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from tangentbench.claims import HELD, decide, evaluate
-from tangentbench.config import SCALES
-from tangentbench.errors import Diverged, UnknownName
+from tangentbench.errors import Diverged, InvalidConfig
 from tangentbench.paths import Paths, find_root
 from tangentbench.studies.npk.costs import memorisation as memorisation_work
 from tangentbench.studies.npk.measure.memorisation import memorisation, steps_until
-from tangentbench.studies.registry import Context, check_settings, figure_function, study_function
+from tangentbench.studies.npk.settings import Memorisation
+from tangentbench.studies.registry import Context, figure_function, on_settings, study_function
+from tangentbench.studies.settings import read_settings
 from tangentbench.suite.catalogue import load_catalogue
 
 THEORY = ("npk_fig1", "npk_fig5")
@@ -23,17 +26,25 @@ TINY = {
     "depths": [2, 4, 6],
     "examples": 20,
     "gate_probability": 0.5,
-    "weight_law": "bernoulli",
+    "weight_distribution": "bernoulli",
     "runs": 3,
-    "step": 0.1,
-    "step_rule": "measured",
+    "converged_below": 0.01,
+    "precision": "float64",
+}
+DESCENT = {
+    "learning_rate_times_rho_max": 0.1,
+    "rho_max": "measured",
     "kernel_over_depth": False,
     "steps": 120,
     "records": 30,
     "stop_below": 1e-6,
-    "converged_below": 0.01,
-    "precision": "float64",
 }
+FILE = "src/tangentbench/studies/npk/catalogue.yaml"
+
+
+def fig6(descent: dict[str, Any] | None = None, **changes: Any) -> Memorisation:
+    raw = {**TINY, "descent": {**DESCENT, **(descent or {})}, **changes}
+    return read_settings(Memorisation, raw, FILE, "artifacts.npk_fig6.settings")
 
 
 @pytest.fixture(scope="module")
@@ -44,19 +55,14 @@ def catalogue():
 @pytest.fixture(scope="module")
 def theory_tables(catalogue):
     artifacts = (catalogue.artifact(name) for name in THEORY)
-    return {one.name: study_function(one)(Context(seed=0), **one.settings_at("quick")) for one in artifacts}
+    return {
+        one.name: on_settings(study_function(one), one, one.settings_at("quick"), Context(seed=0)) for one in artifacts
+    }
 
 
 @pytest.fixture(scope="module")
 def tiny() -> pd.DataFrame:
-    return memorisation(Context(seed=0), **TINY)
-
-
-@pytest.mark.parametrize("name", [*THEORY, TRAINED])
-def test_settings_are_the_parameters(catalogue, name):
-    artifact = catalogue.artifact(name)
-    for scale in SCALES:
-        check_settings(study_function(artifact), artifact.settings_at(scale), "npk.yaml", name)
+    return memorisation(Context(seed=0), fig6())
 
 
 @pytest.mark.parametrize("name", THEORY)
@@ -116,8 +122,8 @@ def test_early_error_follows_the_kernel(tiny):
 
 
 def test_same_seed_same_table_and_other_seed_another(tiny):
-    pd.testing.assert_frame_equal(tiny, memorisation(Context(seed=0), **TINY))
-    other = memorisation(Context(seed=1), **TINY)
+    pd.testing.assert_frame_equal(tiny, memorisation(Context(seed=0), fig6()))
+    other = memorisation(Context(seed=1), fig6())
     assert not tiny["value"].equals(other["value"])
 
 
@@ -125,7 +131,7 @@ def test_killed_study_goes_on_with_the_same_numbers(tiny, tmp_path: Path, monkey
     from tangentbench.studies.npk.measure import memorisation as module
 
     trained = 0
-    whole_training = module.train
+    whole_training = module._train
 
     def killed_training(*arguments, **options):
         nonlocal trained
@@ -134,34 +140,65 @@ def test_killed_study_goes_on_with_the_same_numbers(tiny, tmp_path: Path, monkey
             raise KeyboardInterrupt
         return whole_training(*arguments, **options)
 
-    monkeypatch.setattr(module, "train", killed_training)
+    monkeypatch.setattr(module, "_train", killed_training)
     context = Context(seed=0, work=tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        memorisation(context, **TINY)
+        memorisation(context, fig6())
     monkeypatch.undo()
     assert len(list(tmp_path.glob("*.npz"))) == 3
-    pd.testing.assert_frame_equal(tiny, memorisation(context, **TINY))
+    pd.testing.assert_frame_equal(tiny, memorisation(context, fig6()))
 
 
-def test_other_readings_of_the_step_change_it():
-    settings = {**TINY, "widths": [8], "depths": [4], "steps": 5, "records": 6}
-
+def test_other_readings_of_the_learning_rate_change_it():
     def last(**changes):
-        table = memorisation(Context(seed=0), **{**settings, **changes})
+        settings = fig6({"steps": 5, "records": 6, **changes}, widths=[8], depths=[4])
+        table = memorisation(Context(seed=0), settings)
         errors = table[(table["quantity"] == "error ratio") & (table["step"] == 5)]
         return errors["value"].mean()
 
     assert last(kernel_over_depth=True) < last() < 1
-    assert last(step_rule="expected") != last()
+    assert last(rho_max="expected") != last()
 
 
-def test_bad_settings_are_named():
-    with pytest.raises(UnknownName, match="step rule 'guessed'"):
-        memorisation(Context(seed=0), **{**TINY, "step_rule": "guessed"})
-    with pytest.raises(UnknownName, match="precision 'float16'"):
-        memorisation(Context(seed=0), **{**TINY, "precision": "float16"})
+def test_divergence_is_named():
     with pytest.raises(Diverged, match="width 8, depth 4"):
-        memorisation(Context(seed=0), **{**TINY, "widths": [8], "depths": [4], "step": 500.0})
+        memorisation(Context(seed=0), fig6({"learning_rate_times_rho_max": 500.0}, widths=[8], depths=[4]))
+
+
+@pytest.mark.parametrize(
+    ("artifact", "change", "key", "reason"),
+    [
+        ("npk_fig1", {"inputs": [[1.0, 0.5], [0.5], [-1.0, 1.0]]}, "inputs", "same number of inputs"),
+        ("npk_fig1", {"gates": [[[1]]]}, "gates", "3 examples need as many lists of gates, not 1"),
+        ("npk_fig1", {"gates": [[[1]], [[0]], [[1, 1]]]}, "gates", "same number of gates in each layer"),
+        ("npk_fig1", {"gates": [[[1]], [[2]], [[1]]]}, "gates[1][0][0]", "2 is not known here (allowed: 0, 1)"),
+        ("npk_table2", {"rows": ["fc_sdg"]}, "rows[0]", "'fc_sdg' is not known here (allowed: fc_adam, fc_sgd, "),
+        ("npk_table2", {"columns": ["relus"]}, "columns[0]", "'relus' is not known here (allowed: dnpfl, flnpf, "),
+        ("npk_table2", {"flnpf_checkpoint": "best"}, "flnpf_checkpoint", "(allowed: best_test, last)"),
+        ("npk_table2", {"fc": {"network": {"width": 0}}}, "fc.network.width", ">= 1"),
+        ("npk_table2", {"conv": {"network": {"strides": 2}}}, "conv.network", "unknown setting strides (allowed: chan"),
+        ("npk_fig3a", {"architecture": "fc"}, "architecture", "'fc' is not known here (allowed: gconv, vconv)"),
+        ("npk_fig3a", {"checkpoint_epochs": []}, "checkpoint_epochs", "length >= 1"),
+        ("npk_fig3b", {"training": {"optimiser": "adamm"}}, "training.optimiser", "(allowed: adam, rmsprop, sgd)"),
+        ("npk_fig3c", {"outputs": "each"}, "outputs", "'each' is not known here"),
+        ("npk_gates", {"modes": ["frozen"]}, "modes[0]", "'frozen' is not known here"),
+        ("npk_theorem5_1", {"depths": [1]}, "depths[0]", ">= 2"),
+        ("npk_theorem5_1", {"gates": "soft"}, "gates", "'soft' is not known here"),
+        ("npk_fig5", {"gate_probability": 1.5}, "gate_probability", "< 1"),
+        ("npk_fig6", {"descent": {"rho_max": "guessed"}}, "descent.rho_max", "'guessed' is not known here"),
+        ("npk_fig6", {"precision": "float16"}, "precision", "'float16' is not known here"),
+        ("npk_fig6", {"weight_distribution": "cauchy"}, "weight_distribution", "'cauchy' is not known here"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith("npk") else "",
+)
+def test_a_wrong_setting_is_named_with_file_and_key(catalogue, artifact, change, key, reason):
+    entry = catalogue.artifact(artifact)
+    changed = dataclasses.replace(entry, scales={"quick": {"settings": change}}, settings=entry.settings_at("quick"))
+    with pytest.raises(InvalidConfig) as raised:
+        on_settings(study_function(entry), entry, changed.settings_at("quick"), Context(seed=0))
+    assert raised.value.file == FILE
+    assert raised.value.key == f"artifacts.{artifact}.settings.{key}"
+    assert reason in raised.value.reason
 
 
 @pytest.mark.parametrize(
@@ -175,7 +212,12 @@ def test_steps_until(ratios, expected):
 
 def test_work_grows_with_width_and_runs():
     def gflop(**changes):
-        return memorisation_work(**{**TINY, "precision": "float32", **changes}).units["network_gflop"]
+        return memorisation_work(fig6(**{"precision": "float32", **changes})).units["network_gflop"]
 
     assert gflop(runs=6) == pytest.approx(2 * gflop())
     assert gflop(widths=[8]) < gflop(widths=[16])
+
+
+def test_work_of_a_training_without_end_is_that_of_all_its_steps():
+    endless, whole = (fig6({"stop_below": value}, widths=[64]) for value in (0.0, 1e-300))
+    assert memorisation_work(endless) == memorisation_work(whole)

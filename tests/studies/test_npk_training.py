@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tangentbench.datasets import Dataset
-from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.studies.npk.measure.accuracy import accuracies, chosen_steps
+from tangentbench.errors import TangentbenchError
+from tangentbench.studies.npk.measure.accuracy import accuracies, chosen_learning_rates
 from tangentbench.studies.npk.measure.alignment import label_alignment
 from tangentbench.studies.npk.measure.decoupled import value_and_feature_kernels
 from tangentbench.studies.npk.measure.flips import flipping_gates
 from tangentbench.studies.npk.measure.modes import chosen_epoch
 from tangentbench.studies.npk.measure.stages import exact_kernel, gates_of_stages
 from tangentbench.studies.npk.measure.theorem import frozen_gates
+from tangentbench.studies.npk.settings import (
+    DecoupledKernels,
+    FlippingGates,
+    FrozenGates,
+    GateTable,
+    LabelAlignment,
+    Stages,
+)
 from tangentbench.studies.registry import Context
+from tangentbench.studies.settings import Settings, read_settings
 
 
 def images(side: int, channels: int, classes: int, each: int = 20) -> Dataset:
@@ -36,39 +45,37 @@ def images(side: int, channels: int, classes: int, each: int = 20) -> Dataset:
 
 GREY, COLOUR, TWO = images(6, 1, 3), images(8, 3, 3), images(6, 1, 2)
 
+NETWORKS: dict[str, Any] = {
+    "fc": {"width": 12, "depth": 3},
+    "conv": {"kernel": 3, "stride": 2, "padding": "same", "channels": [4, 4], "dense_units": [8]},
+}
+IMAGES = {"train_images": 48, "test_images": 30, "validation_images": 0}
 TABLE2: dict[str, Any] = {
     "columns": ["frnpf_ii", "frnpf_di", "dnpfl", "flnpf", "relu"],
-    "fc_width": 12,
-    "fc_depth": 3,
-    "conv_kernel": 3,
-    "conv_stride": 2,
-    "conv_padding": "same",
-    "conv_channels": [4, 4],
-    "dense_units": [8],
+    "fc": {"network": NETWORKS["fc"], "adam_learning_rate": 1e-2, "runs": 2, "epochs": 6, **IMAGES},
+    "conv": {"network": NETWORKS["conv"], "adam_learning_rate": 1e-2, "runs": 2, "epochs": 2, **IMAGES},
     "initialisation": "glorot_uniform",
     "biases": True,
-    "soft_gate_beta": 8.0,
-    "soft_gate_height": 1.0,
+    "soft_gate": {"beta": 8.0, "height": 1.0},
     "batch_size": 16,
-    "sgd_steps": [0.1, 1e-6],
-    "validation_images": {},
-    "adam_step_cnn": 1e-2,
-    "adam_step_fc": 1e-2,
+    "sgd_learning_rates": [0.1, 1e-6],
     "flnpf_checkpoint": "best_test",
     "stop_at_train_accuracy": 0.999,
-    "runs": {"fc": 2, "conv": 2},
-    "epochs": {"fc": 6, "conv": 2},
-    "train_images": {"images1": 48},
-    "test_images": {},
 }
+R = TypeVar("R", bound=Settings)
 
 
-def table2(rows: list[str], **changes: Any) -> pd.DataFrame:
+def made(record: type[R], raw: dict[str, Any]) -> R:
+    return read_settings(record, raw, "catalogue.yaml", "settings")
+
+
+def table2(rows: list[str], held_out: int = 0, **changes: Any) -> pd.DataFrame:
     context = Context(seed=0, datasets={"images1": GREY, "images3": COLOUR})
-    return accuracies(context, rows=rows, **{**TABLE2, **changes})
+    fc = {**TABLE2["fc"], "validation_images": held_out}
+    return accuracies(context, made(GateTable, {**TABLE2, "rows": rows, "fc": fc, **changes}))
 
 
-def test_table2_has_every_cell_and_chooses_the_better_step() -> None:
+def test_table2_has_every_cell_and_chooses_the_better_learning_rate() -> None:
     table = table2(["fc_sgd"])
     best = table[table["quantity"] == "best test accuracy"]
     assert len(best) == 5 * 2 and set(best["step_size"]) == {0.1}
@@ -87,16 +94,20 @@ def test_table2_trains_convolutions(row: str) -> None:
 
 
 def test_table2_has_a_protocol_that_no_test_image_chooses() -> None:
-    both = table2(["fc_sgd"], validation_images={"images1": 12}, columns=["flnpf", "relu"])
+    both = table2(["fc_sgd"], held_out=12, columns=["flnpf", "relu"])
     validated = both[both["quantity"] == "validated test accuracy"]
     assert len(validated) == 2 * 2 and set(validated["step_size"]) == {0.1}
     printed = table2(["fc_sgd"], columns=["flnpf", "relu"])
     rest = both[both["quantity"] != "validated test accuracy"].reset_index(drop=True)
     pd.testing.assert_frame_equal(rest, printed)
     with pytest.raises(TangentbenchError, match="48 of 48 training images"):
-        table2(["fc_sgd"], validation_images={"images1": 48})
-    with pytest.raises(UnknownName, match="row of Table 2"):
-        table2(["fc_sdg"])
+        table2(["fc_sgd"], held_out=48)
+
+
+def test_a_row_without_its_data_set_is_named() -> None:
+    settings = made(GateTable, {**TABLE2, "rows": ["vconv_adam"]})
+    with pytest.raises(TangentbenchError, match=r"vconv_adam needs images with 3 channel.*catalogue.yaml"):
+        accuracies(Context(seed=0, datasets={"images1": GREY}), settings)
 
 
 def test_the_epoch_is_chosen_on_the_other_set() -> None:
@@ -111,9 +122,9 @@ def test_the_epoch_is_chosen_on_the_other_set() -> None:
     assert chosen_epoch(history, 0, "validation", "test") == pytest.approx(60.0)
 
 
-def test_steps_are_chosen_by_their_mean() -> None:
+def test_learning_rates_are_chosen_by_their_mean() -> None:
     table = pd.DataFrame({"column": "a", "step_size": [1.0, 1.0, 2.0, 2.0], "test best": [90.0, 10.0, 60.0, 60.0]})
-    assert chosen_steps(table, "test best") == {"a": 2.0}
+    assert chosen_learning_rates(table, "test best") == {"a": 2.0}
 
 
 def exact_accuracies(**columns: list[float]) -> pd.DataFrame:
@@ -134,22 +145,16 @@ def test_the_exact_kernel_is_that_of_the_best_depth_on_most_images() -> None:
 
 
 def test_stages_are_as_many_as_checkpoints() -> None:
-    table = gates_of_stages(
-        Context(seed=0, datasets={"c": COLOUR}, tables={"cntk_table1": exact_accuracies(cntk_gap=[50.0])}),
-        architecture="gconv",
-        optimiser="adam",
-        step=1e-2,
-        batch_size=16,
-        checkpoint_epochs=[1, 3],
-        conv_kernel=3,
-        conv_stride=1,
-        conv_channels=[4],
-        dense_units=[8],
-        runs=2,
-        epochs=2,
-        train_images=30,
-        test_images=30,
-    )
+    settings = {
+        "architecture": "gconv",
+        "network": {"kernel": 3, "stride": 1, "padding": "same", "channels": [4], "dense_units": [8]},
+        "training": {"optimiser": "adam", "learning_rate": 1e-2, "batch_size": 16, "runs": 2, "epochs": 2},
+        "checkpoint_epochs": [1, 3],
+        "train_images": 30,
+        "test_images": 30,
+    }
+    tables = {"cntk_table1": exact_accuracies(cntk_gap=[50.0])}
+    table = gates_of_stages(Context(seed=0, datasets={"c": COLOUR}, tables=tables), made(Stages, settings))
     copied = table[(table["network"] == "FLNPF") & (table["quantity"] == "best test accuracy")]
     assert sorted(zip(copied["stage"], copied["epoch"], strict=True)) == [(1, 1), (1, 1), (2, 3), (2, 3)]
     assert set(table["network"]) == {"ReLU", "FLNPF", "FRNPF", "CNTK"}
@@ -158,45 +163,34 @@ def test_stages_are_as_many_as_checkpoints() -> None:
 
 def test_label_fit_starts_at_one_and_keeps_its_bound() -> None:
     """With trace one no eigenvalue exceeds one, so nu = y^T H^-1 y is at least y^T y, the number of images."""
-    table = label_alignment(
-        Context(seed=0, datasets={"two": TWO}),
-        width=20,
-        depth=3,
-        initialisation="bernoulli",
-        biases=False,
-        optimiser="rmsprop",
-        step=2e-3,
-        batch_size=8,
-        loss="squared",
-        kernel_images=10,
-        ridge=0.0,
-        train_images=40,
-        runs=2,
-        epochs=10,
-        probe_every_epochs=5,
-    )
+    training = {"optimiser": "rmsprop", "learning_rate": 2e-3, "batch_size": 8, "loss": "squared"}
+    settings = {
+        "network": {"width": 20, "depth": 3},
+        "initialisation": "bernoulli",
+        "biases": False,
+        "training": {**training, "runs": 2, "epochs": 10},
+        "kernel_images": 10,
+        "ridge": 0.0,
+        "train_images": 40,
+        "probe_every_epochs": 5,
+    }
+    table = label_alignment(Context(seed=0, datasets={"two": TWO}), made(LabelAlignment, settings))
     ratios = table[table["quantity"] == "nu over start"].pivot(index="seed", columns="epoch", values="value")
     assert ratios.columns.tolist() == [0, 5, 10] and (ratios[0] == 1).all() and (ratios[10] != 1).all()
     assert (table[table["quantity"] == "nu"]["value"] >= 10).all()
 
 
 def test_kernels_of_values_and_features_are_measured_at_every_probe() -> None:
-    table = value_and_feature_kernels(
-        Context(seed=0, datasets={"grey": GREY}),
-        width=8,
-        depth=3,
-        soft_gate_beta=8.0,
-        soft_gate_height=1.0,
-        optimiser="adam",
-        step=1e-3,
-        batch_size=16,
-        kernel_images_a_class=2,
-        outputs="sum",
-        train_images=60,
-        runs=2,
-        epochs=2,
-        probe_every_epochs=2,
-    )
+    settings = {
+        "network": {"width": 8, "depth": 3},
+        "soft_gate": {"beta": 8.0, "height": 1.0},
+        "training": {"optimiser": "adam", "learning_rate": 1e-3, "batch_size": 16, "runs": 2, "epochs": 2},
+        "kernel_images_per_class": 2,
+        "outputs": "sum",
+        "train_images": 60,
+        "probe_every_epochs": 2,
+    }
+    table = value_and_feature_kernels(Context(seed=0, datasets={"grey": GREY}), made(DecoupledKernels, settings))
     sizes = table[table["quantity"] == "trace"].pivot(index=["seed", "epoch"], columns="kernel", values="value")
     apart = table[table["quantity"] == "trace apart"].set_index(["seed", "epoch"])["value"]
     np.testing.assert_allclose(np.abs(np.log10(sizes["K^F"] / sizes["K^V"])), apart)
@@ -204,22 +198,21 @@ def test_kernels_of_values_and_features_are_measured_at_every_probe() -> None:
 
 
 def test_flips_begin_at_nothing_and_stay_shares() -> None:
-    settings: dict[str, Any] = {
-        "width": 10,
-        "depth": 4,
-        "soft_gate_beta": 8.0,
-        "soft_gate_height": 1.0,
-        "optimiser": "adam",
-        "batch_size": 16,
-        "gate_images_a_class": 4,
-        "train_images": 60,
-        "runs": 2,
-        "epochs": 3,
-    }
-    context = Context(seed=0, datasets={"grey": GREY})
-    still = flipping_gates(context, modes=["relu", "dnpfl"], step=0.0, **settings)
+    def flips(learning_rate: float) -> pd.DataFrame:
+        training = {"optimiser": "adam", "learning_rate": learning_rate, "batch_size": 16, "runs": 2, "epochs": 3}
+        settings = {
+            "modes": ["relu", "dnpfl"],
+            "network": {"width": 10, "depth": 4},
+            "soft_gate": {"beta": 8.0, "height": 1.0},
+            "training": training,
+            "gate_images_per_class": 4,
+            "train_images": 60,
+        }
+        return flipping_gates(Context(seed=0, datasets={"grey": GREY}), made(FlippingGates, settings))
+
+    still = flips(0.0)
     assert (still[still["quantity"].str.startswith("flipped")]["value"] == 0).all()
-    moving = flipping_gates(context, modes=["relu", "dnpfl"], step=0.01, **settings)
+    moving = flips(0.01)
     since = moving[moving["quantity"] == "flipped since start"]
     assert since["value"].between(0, 100).all() and since["value"].max() > 0
     first = moving[moving["epoch"] == 1].pivot_table(
@@ -229,17 +222,17 @@ def test_flips_begin_at_nothing_and_stay_shares() -> None:
 
 
 def test_theorem_table_shows_the_rates() -> None:
-    table = frozen_gates(
-        Context(seed=0, datasets={"grey": GREY}),
-        sigma_squared_times_width=2.0,
-        depths=[3],
-        widths=[16, 128],
-        images=6,
-        gates="random_relu",
-        padded_gate_width=8,
-        paddings=[1, 16],
-        runs=40,
-    )
+    settings = {
+        "sigma_squared_times_width": 2.0,
+        "depths": [3],
+        "widths": [16, 128],
+        "images": 6,
+        "gates": "random_relu",
+        "padded_gate_width": 8,
+        "paddings": [1, 16],
+        "runs": 40,
+    }
+    table = frozen_gates(Context(seed=0, datasets={"grey": GREY}), made(FrozenGates, settings))
     error = table[table["quantity"] == "relative error"].groupby(["varied", "axis"])["value"].mean()
     for varied, low, high in (("width", 16, 128), ("padding", 1, 16)):
         rate = np.log(error[varied, high] / error[varied, low]) / np.log(high / low)

@@ -24,6 +24,7 @@ from tangentbench.studies.bounds.settings import Curves, Solver, Theorem, Times
 from tangentbench.studies.conditioning.measure.descent import steps_against_depth
 from tangentbench.studies.conditioning.settings import Descent, DescentNetworks
 from tangentbench.studies.npk.measure.memorisation import memorisation
+from tangentbench.studies.npk.settings import Descent, Memorisation
 from tangentbench.studies.registry import Context
 from tangentbench.studies.regularised.measure.plateau import Panel, final_losses
 
@@ -55,11 +56,14 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_memorisation_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    measure = partial(
-        memorisation, Context(seed=0), widths=[6], depths=[3], examples=5, gate_probability=0.5,
-        weight_law="bernoulli", runs=2, step=0.1, step_rule="measured", kernel_over_depth=False, steps=4, records=3,
-        stop_below=0.0, converged_below=0.9, precision="float64",
+    descent = Descent(
+        learning_rate_times_rho_max=0.1, rho_max="measured", kernel_over_depth=False, steps=4, records=3, stop_below=0.0
+    )
+    settings = Memorisation(
+        widths=(6,), depths=(3,), examples=5, gate_probability=0.5, weight_distribution="bernoulli", runs=2,
+        descent=descent, converged_below=0.9, precision="float64",
     )  # fmt: skip
+    measure = partial(memorisation, Context(seed=0), settings)
     here = measure()
     steps, kernels = elsewhere(monkeypatch), where_called(monkeypatch, MemorisationNets, "tangent_kernel")
     assert_same_table(measure(), here, rtol=1e-9)

@@ -1,10 +1,17 @@
-"""Feed-forward architectures as data: the list of layers that gated networks (gated.py) are built from."""
+"""Architectures as data, without torch: shapes, numbers of parameters and operations follow from the description.
+
+`Architecture` is a list of layers, which networks/gated.py builds; `MemorisationSpec` describes the networks of
+networks/memorisation.py.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
+
+from tangentbench.errors import UnknownName
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -62,20 +69,29 @@ class Architecture:
     def weight_shapes(self) -> dict[str, Shape]:
         """Name and shape of every parameter of one run; layers count from 1, the output layer is the last."""
         shapes: dict[str, Shape] = {}
-        number = 0
-        for layer, below in zip((*self.hidden, Dense(self.outputs)), self.shapes_below(), strict=True):
-            if not isinstance(layer, Dense | Conv):
-                continue
-            number += 1
-            if isinstance(layer, Dense):
-                shapes[f"weight_{number}"] = (below[0], layer.units)
-                above = layer.units
-            else:
-                shapes[f"weight_{number}"] = (layer.channels, below[2], layer.kernel, layer.kernel)
-                above = layer.channels
+        for number, (layer, below) in enumerate(self._weighted_layers(), start=1):
+            shapes[f"weight_{number}"] = _weight_shape(layer, below)
             if self.biases:
-                shapes[f"bias_{number}"] = (above,)
+                shapes[f"bias_{number}"] = (layer.units if isinstance(layer, Dense) else layer.channels,)
         return shapes
+
+    @property
+    def parameter_count(self) -> int:
+        """The weights and biases of one network."""
+        return sum(math.prod(shape) for shape in self.weight_shapes().values())
+
+    def multiply_adds(self, *kinds: type[Dense] | type[Conv]) -> int:
+        """Multiply-adds of one example's forward pass, in all layers or in those of the given kinds."""
+        return sum(
+            math.prod(_weight_shape(layer, below)) * math.prod(shape_above(layer, below)[:-1])
+            for layer, below in self._weighted_layers()
+            if isinstance(layer, kinds or (Dense, Conv))
+        )
+
+    def _weighted_layers(self) -> list[tuple[Dense | Conv, Shape]]:
+        """The layers with weights, the output layer last, each with the shape that enters it."""
+        layers = zip((*self.hidden, Dense(self.outputs)), self.shapes_below(), strict=True)
+        return [(layer, below) for layer, below in layers if isinstance(layer, Dense | Conv)]
 
     @property
     def gated_layers(self) -> int:
@@ -97,6 +113,12 @@ class Architecture:
         return replace(self, hidden=tuple(wider(layer, times) for layer in self.hidden))
 
 
+def _weight_shape(layer: Dense | Conv, below: Shape) -> Shape:
+    if isinstance(layer, Dense):
+        return below[0], layer.units
+    return layer.channels, below[2], layer.kernel, layer.kernel
+
+
 def wider(layer: Layer, times: int) -> Layer:
     if isinstance(layer, Dense):
         return replace(layer, units=layer.units * times)
@@ -112,10 +134,7 @@ def shape_above(layer: Layer, below: Shape) -> Shape:
         case Conv(channels), (height, width, _):
             return layer.side(height), layer.side(width), channels
         case Flatten(), _:
-            size = 1
-            for length in below:
-                size *= length
-            return (size,)
+            return (math.prod(below),)
         case GlobalAveragePool(), (_, _, channels):
             return (channels,)
         case _:
@@ -144,3 +163,37 @@ def convolutional(
     convolutions = [Conv(count, kernel, stride, padding) for count in channels]
     join = GlobalAveragePool() if pooled else Flatten()
     return Architecture(input_shape, (*convolutions, join, *(Dense(units) for units in dense_units)), outputs, biases)
+
+
+WeightDistribution: TypeAlias = Literal["bernoulli", "gaussian"]
+"""`bernoulli` draws from {-sigma, +sigma} (Assumption 5.1), `gaussian` from N(0, sigma^2)."""
+
+
+@dataclass(frozen=True)
+class MemorisationSpec:
+    """A memorisation network (Definition E.1): constant input, `depth` layers of weights, fixed random gates."""
+
+    width: int
+    depth: int
+    examples: int
+    gate_probability: float
+    """mu: a gate is on with this probability."""
+    weight_scale: float
+    """sigma: the standard deviation of a weight."""
+    weight_distribution: WeightDistribution = "bernoulli"
+
+    def __post_init__(self) -> None:
+        if self.depth < 2:
+            raise ValueError(f"a memorisation network has at least 2 layers of weights, not {self.depth}")
+        if self.weight_distribution not in get_args(WeightDistribution):
+            raise UnknownName("weight distribution", self.weight_distribution, get_args(WeightDistribution))
+
+    @property
+    def middle_layers(self) -> int:
+        """Layers of weights between hidden layers."""
+        return self.depth - 2
+
+    @property
+    def hidden_values(self) -> int:
+        """Hidden units of one example."""
+        return (self.depth - 1) * self.width

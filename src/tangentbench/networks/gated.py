@@ -172,28 +172,30 @@ def build(
     runs: Sequence[int],
     seed: int,
     *,
-    law: str = "glorot_uniform",
+    distribution: str = "glorot_uniform",
     scale: float = 1.0,
     dtype: torch.dtype = torch.float32,
 ) -> GatedNets:
-    """Untrained networks with features drawn apart from the values (independent initialisation, II)."""
+    """Untrained networks with features drawn independently of the values (independent initialisation, II)."""
     nets = GatedNets(architecture, gating, len(runs), dtype=dtype)
-    draw_part(nets.parameters, "value_", law, runs, seed, VALUE_PART, scale)
-    draw_part(nets.features, "feature_", law, runs, seed, FEATURE_PART, scale)
+    _draw_part(nets.parameters, "value_", distribution, runs, seed, VALUE_PART, scale)
+    _draw_part(nets.features, "feature_", distribution, runs, seed, FEATURE_PART, scale)
     return nets
 
 
-def draw_part(stack: Stack, prefix: str, law: str, runs: Sequence[int], seed: int, part: int, scale: float) -> None:
+def _draw_part(
+    stack: Stack, prefix: str, distribution: str, runs: Sequence[int], seed: int, part: int, scale: float
+) -> None:
     names = {name.removeprefix(prefix): shape for name, shape in stack.shapes.items() if name.startswith(prefix)}
     drawn = Stack(names, len(runs), tracked=False, dtype=stack.dtype)
-    draw(drawn, law, runs, seed, part=part, scale=scale)
+    draw(drawn, distribution, runs, seed, part=part, scale=scale)
     with torch.no_grad():
         for name in names:
             stack[prefix + name].copy_(drawn[name])
 
 
 def copy_features(nets: GatedNets, source: Stack, slots: Sequence[int], source_prefix: str = "value_") -> None:
-    """Put the hidden layers of `source` into the feature networks at the places `slots`.
+    """Put the hidden layers of `source` into the feature networks at the positions `slots`.
 
     With the networks' own parameters this is dependent initialisation (DI), with those of a trained ReLU network FLNPF.
     """
@@ -203,7 +205,7 @@ def copy_features(nets: GatedNets, source: Stack, slots: Sequence[int], source_p
 
 
 def make_dependent(nets: GatedNets, slots: Sequence[int]) -> None:
-    """DI: the features at the places `slots` equal the values' initial weights."""
+    """DI: the features at the positions `slots` equal the values' initial weights."""
     with torch.no_grad():
         for name in nets.architecture.hidden_names():
             features, values = nets.features[f"feature_{name}"], nets.parameters[f"value_{name}"]

@@ -31,21 +31,23 @@ def random_signs(shape: Shape, generator: torch.Generator) -> Tensor:
     return 2.0 * torch.randint(0, 2, shape, generator=generator) - 1.0
 
 
-WEIGHT_LAWS: dict[str, Callable[[Shape, torch.Generator], Tensor]] = {
+DISTRIBUTIONS: dict[str, Callable[[Shape, torch.Generator], Tensor]] = {
     "glorot_uniform": glorot_uniform,
     "bernoulli": random_signs,
 }
 
 
-def draw(stack: Stack, law: str, runs: Sequence[int], seed: int, *, part: int = 0, scale: float = 1.0) -> None:
-    """Fill the weights of `stack` with `scale` times draws of `law`, and its biases with zeros.
+def draw(stack: Stack, distribution: str, runs: Sequence[int], seed: int, *, part: int = 0, scale: float = 1.0) -> None:
+    """Fill the weights of `stack` with `scale` times draws from `distribution`, and its biases with zeros.
 
     Run k is a function of (seed, k, part) alone; `part` tells apart networks that one run needs.
     """
-    if law not in WEIGHT_LAWS:
-        raise UnknownName("initialisation", law, WEIGHT_LAWS)
+    if distribution not in DISTRIBUTIONS:
+        raise UnknownName("initialisation", distribution, DISTRIBUTIONS)
     with torch.no_grad():
         for slot, run in enumerate(runs):
             generator = stream(seed, run, part)
             for name, shape in stack.shapes.items():
-                stack[name][slot] = 0.0 if name.startswith("bias") else scale * WEIGHT_LAWS[law](shape, generator)
+                stack[name][slot] = (
+                    0.0 if name.startswith("bias") else scale * DISTRIBUTIONS[distribution](shape, generator)
+                )

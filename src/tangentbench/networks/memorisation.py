@@ -15,36 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tangentbench.errors import UnknownName
+from tangentbench.networks.architecture import MemorisationSpec
 from tangentbench.networks.initialisation import stream
 from tangentbench.networks.scalar_mlp import ScalarMlp
-
-WEIGHT_LAWS = ("bernoulli", "gaussian")
-
-
-@dataclass(frozen=True)
-class MemorisationSpec:
-    """The sizes and distributions that all runs of a batch share."""
-
-    width: int
-    depth: int
-    examples: int
-    gate_probability: float
-    """mu: a gate is on with this probability."""
-    weight_scale: float
-    """sigma: the standard deviation of a weight."""
-    weight_law: str = "bernoulli"
-    """`bernoulli` draws from {-sigma, +sigma} (Assumption 5.1), `gaussian` from N(0, sigma^2)."""
-
-    def __post_init__(self) -> None:
-        if self.depth < 2:
-            raise ValueError(f"a memorisation network has at least 2 layers of weights, not {self.depth}")
-        if self.weight_law not in WEIGHT_LAWS:
-            raise UnknownName("weight law", self.weight_law, WEIGHT_LAWS)
-
-    @property
-    def middle_layers(self) -> int:
-        return self.depth - 2
 
 
 @dataclass
@@ -84,14 +57,14 @@ class MemorisationNets(ScalarMlp):
 
 
 def draw(
-    architecture: MemorisationSpec, runs: Sequence[int], seed: int, dtype: torch.dtype = torch.float32
+    spec: MemorisationSpec, runs: Sequence[int], seed: int, dtype: torch.dtype = torch.float32
 ) -> MemorisationNets:
     """The untrained networks of the given runs, with targets from Uniform[-1, 1].
 
     Run k depends on (seed, k) and the architecture alone, never on which other runs are drawn with it. Its targets do
     not depend on the architecture either, so that depths and widths are compared on the same task.
     """
-    width, examples, middle = architecture.width, architecture.examples, architecture.middle_layers
+    width, examples, middle = spec.width, spec.examples, spec.middle_layers
     nets = MemorisationNets(
         first=torch.empty(len(runs), width, dtype=dtype),
         middle=torch.empty(middle, len(runs), width, width, dtype=dtype),
@@ -100,18 +73,18 @@ def draw(
         targets=torch.empty(len(runs), examples, dtype=dtype),
     )
     for slot, run in enumerate(runs):
-        generator = stream(seed, run, width, architecture.depth)
+        generator = stream(seed, run, width, spec.depth)
         for weights in (nets.first[slot], nets.middle[:, slot], nets.last[slot]):
-            weights.copy_(draw_weights(architecture, weights.shape, generator))
-        on = torch.rand(middle + 1, examples, width, generator=generator) < architecture.gate_probability
+            weights.copy_(_draw_weights(spec, weights.shape, generator))
+        on = torch.rand(middle + 1, examples, width, generator=generator) < spec.gate_probability
         nets.gates[:, slot] = on.to(dtype)
         uniform = torch.rand(examples, generator=stream(seed, run), dtype=torch.float64)
         nets.targets[slot] = (2 * uniform - 1).to(dtype)
     return nets
 
 
-def draw_weights(architecture: MemorisationSpec, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-    if architecture.weight_law == "gaussian":
-        return architecture.weight_scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
+def _draw_weights(spec: MemorisationSpec, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    if spec.weight_distribution == "gaussian":
+        return spec.weight_scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
     signs = 2 * torch.randint(0, 2, tuple(shape), generator=generator) - 1
-    return architecture.weight_scale * signs.to(torch.float64)
+    return spec.weight_scale * signs.to(torch.float64)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from tangentbench.errors import Diverged
-from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec, draw
+from tangentbench.networks.architecture import MemorisationSpec
+from tangentbench.networks.memorisation import MemorisationNets, draw
 from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.engines.descent import descend, log_spaced_steps
 

@@ -13,7 +13,8 @@ from second_device import computed_at_once, lazy_device
 from tangentbench.networks import memorisation
 from tangentbench.networks import ntk_mlp as wide
 from tangentbench.networks import stack as stacked
-from tangentbench.networks.memorisation import MemorisationNets, MemorisationSpec
+from tangentbench.networks.architecture import MemorisationSpec
+from tangentbench.networks.memorisation import MemorisationNets
 from tangentbench.networks.ntk_mlp import NtkMlpNets, TopLayers
 from tangentbench.networks.scalar_mlp import ScalarMlp
 from tangentbench.networks.stack import on_device

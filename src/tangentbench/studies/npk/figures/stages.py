@@ -14,20 +14,19 @@ from tangentbench.studies.style import BLUE, GREEN, ORANGE, PURPLE, figure_grid,
 if TYPE_CHECKING:
     from tangentbench.suite.catalogue import Artifact
 
-LINES = {"ReLU": ("ReLU network the gates come from", GREEN), "FRNPF": ("FRNPF, random gates", ORANGE)}
-CNTK = "npk_fig3a_ends_above_cntk"
-"""The claim that names the exact kernel's accuracy."""
+_LINES = {"ReLU": ("ReLU network the gates come from", GREEN), "FRNPF": ("FRNPF, random gates", ORANGE)}
+_PRINTED_CNTK = "CNTK-GAP"
+"""The label of the exact kernel's accuracy among the printed values."""
 
 
 @figure("npk_fig3a")
 def gates_of_stages(table: pd.DataFrame, artifact: Artifact) -> Figure:
     fig, axes = figure_grid(1, 2, sharey=True)
-    (cntk,) = (claim.expected for claim in artifact.claims if claim.name == CNTK)
-    assert isinstance(cntk, float)
+    (cntk,) = (printed.value for printed in artifact.paper_values if printed.label == _PRINTED_CNTK)
     for axis, which, title in zip(axes[0], ("best", "last"), ("best epoch, as printed", "last epoch"), strict=True):
         rows = of(table, quantity=f"{which} test accuracy")
         mean_and_range(axis, of(rows, network="FLNPF"), "stage", colour=BLUE, label="FLNPF, copied gates", marker="o")
-        for network, (label, colour) in LINES.items():
+        for network, (label, colour) in _LINES.items():
             axis.axhline(of(rows, network=network)["value"].mean(), color=colour, linestyle="-.", label=label)
         exact = of(rows, network="CNTK")
         if len(exact):

@@ -12,28 +12,30 @@ from torch import Tensor
 from tangentbench.networks.architecture import Architecture
 from tangentbench.networks.gated import FROZEN, RELU, GatedNets, Gating, build, copy_features, make_dependent
 from tangentbench.networks.stack import Stack
+from tangentbench.studies.npk.memory import runs_together
 from tangentbench.studies.registry import Context
 from tangentbench.training.batches import Examples
 from tangentbench.training.checkpoint import checkpoint_in
 from tangentbench.training.loop import Trained, TrainingRecipe, TrainingRuns, train
 
-MEMORY_BYTES = 3 * 2**30
-"""What the parameters of runs that train together may take, with gradients and moments."""
-COPIES, NUMBER_BYTES = 6, 4
-"""Parameters, gradient, two moments, the best and the last ones, in float32."""
-
 
 @dataclass(frozen=True)
 class Run:
-    """One training: which random numbers, which step, and for frozen gates where they come from."""
+    """One training: its seed, its learning rate, and for frozen gates where they come from."""
 
     seed: int
-    step_size: float
+    learning_rate: float
     column: str
 
 
+LearntGates = dict[tuple[int, str], Tensor]
+"""The parameters of a trained ReLU network, one row, for each (seed, column) that takes its gates from it."""
+Batch = tuple[list[Run], Trained]
+"""Runs that trained together, and what came of them."""
+
+
 @dataclass(frozen=True)
-class Laboratory:
+class Experiment:
     """The data, the architecture and the recipe that all modes share."""
 
     context: Context
@@ -44,39 +46,32 @@ class Laboratory:
     name: str
     initialisation: str = "glorot_uniform"
 
-    def together(self) -> int:
-        size = sum(tensor.numel() for tensor in GatedNets(self.architecture, RELU, 1).parameters.tensors.values())
-        return max(1, MEMORY_BYTES // (COPIES * NUMBER_BYTES * size))
-
     def train_all(
-        self, gating: Gating, runs: Sequence[Run], label: str, learnt: dict[tuple[int, str], Tensor] | None = None
-    ) -> list[tuple[list[Run], Trained]]:
+        self, gating: Gating, runs: Sequence[Run], label: str, learnt: LearntGates | None = None
+    ) -> list[Batch]:
         """Train the runs in batches that fit memory.
 
-        Columns `frnpf_ii`: features drawn apart; `frnpf_di`: equal to the values; any other column of frozen gates
-        takes its features from `learnt`, the row of parameters of a trained ReLU network for each (seed, column).
+        Columns `frnpf_ii`: features drawn independently; `frnpf_di`: equal to the values; any other column of frozen
+        gates takes its features from `learnt`.
         """
-        done = []
-        for start in range(0, len(runs), self.together()):
-            batch = list(runs[start : start + self.together()])
-            done.append((batch, self.train_batch(gating, batch, f"{label}-{start}", learnt or {})))
-        return done
+        together = runs_together(self.architecture)
+        batches = []
+        for start in range(0, len(runs), together):
+            batch = list(runs[start : start + together])
+            batches.append((batch, self._train_batch(gating, batch, f"{label}-{start}", learnt or {})))
+        return batches
 
-    def train_batch(
-        self, gating: Gating, batch: Sequence[Run], label: str, learnt: dict[tuple[int, str], Tensor]
-    ) -> Trained:
+    def _train_batch(self, gating: Gating, batch: Sequence[Run], label: str, learnt: LearntGates) -> Trained:
         seeds = [run.seed for run in batch]
-        nets = build(self.architecture, gating, seeds, self.context.seed, law=self.initialisation)
+        learning_rates = [run.learning_rate for run in batch]
+        nets = build(self.architecture, gating, seeds, self.context.seed, distribution=self.initialisation)
         if gating == FROZEN:
-            make_dependent(nets, [slot for slot, run in enumerate(batch) if run.column == "frnpf_di"])
-            for slot, run in enumerate(batch):
-                if (run.seed, run.column) in learnt:
-                    copy_features(nets, self.relu_stack(learnt[run.seed, run.column]), [slot])
+            self._set_features(nets, batch, learnt)
         return train(
             nets,
             self.examples,
             self.recipe,
-            TrainingRuns(range(len(batch)), [run.step_size for run in batch], self.context.seed, order=seeds),
+            TrainingRuns(range(len(batch)), learning_rates, self.context.seed, order=seeds),
             label=f"{self.name}, {label}",
             evaluate=self.evaluate,
             checkpoint=checkpoint_in(
@@ -86,15 +81,22 @@ class Laboratory:
             ),
         )
 
-    def relu_stack(self, row: Tensor) -> Stack:
+    def _set_features(self, nets: GatedNets, batch: Sequence[Run], learnt: LearntGates) -> None:
+        make_dependent(nets, [slot for slot, run in enumerate(batch) if run.column == "frnpf_di"])
+        for slot, run in enumerate(batch):
+            if (run.seed, run.column) in learnt:
+                copy_features(nets, self._relu_stack(learnt[run.seed, run.column]), [slot])
+
+    def _relu_stack(self, row: Tensor) -> Stack:
         """The parameters of one trained ReLU network, from its row."""
         stack = GatedNets(self.architecture, RELU, 1).parameters
         stack.load(row[None])
         return stack
 
 
-def accuracy_rows(batches: Sequence[tuple[list[Run], Trained]]) -> pd.DataFrame:
-    """A row a run: column, seed, step_size, epochs, and for `train` and each evaluated set best and last accuracy.
+def accuracy_rows(batches: Sequence[Batch]) -> pd.DataFrame:
+    """One row per run: column, seed, step_size (its learning rate), epochs, and for `train` and each evaluated set the
+    best and the last accuracy.
 
     Where a set `validation` was evaluated, `test at best validation` is the test accuracy of the epoch best on it.
     """
@@ -103,7 +105,7 @@ def accuracy_rows(batches: Sequence[tuple[list[Run], Trained]]) -> pd.DataFrame:
         sets = [name.removesuffix("_accuracy") for name in result.history.columns if name.endswith("_accuracy")]
         tables = {name: result.accuracies(name).set_index("run") for name in sets}
         for number, run in enumerate(batch):
-            row: dict[str, Any] = {"column": run.column, "seed": run.seed, "step_size": run.step_size}
+            row: dict[str, Any] = {"column": run.column, "seed": run.seed, "step_size": run.learning_rate}
             for name, table in tables.items():
                 row |= {f"{name} best": table["best"][number], f"{name} last": table["last"][number]}
             if "validation" in tables:

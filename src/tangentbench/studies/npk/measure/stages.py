@@ -6,83 +6,90 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
-from torch import Tensor
 
-from tangentbench.errors import UnknownName
 from tangentbench.networks.gated import FROZEN, RELU
-from tangentbench.studies.npk.measure.accuracy import architecture_of
+from tangentbench.studies.npk.measure.digits import recipe_of
 from tangentbench.studies.npk.measure.images import split
-from tangentbench.studies.npk.measure.modes import Laboratory, Run, accuracy_rows
+from tangentbench.studies.npk.measure.modes import Batch, Experiment, LearntGates, Run, accuracy_rows
+from tangentbench.studies.npk.settings import Stages
 from tangentbench.studies.registry import Context, study
-from tangentbench.training.loop import TrainingRecipe
-from tangentbench.training.optimisers import Optimiser
 
-EXACT_COLUMNS = ("cntk_gap", "cntk_gap_2k")
+_EXACT_COLUMNS = ("cntk_gap", "cntk_gap_2k")
 """Columns of cntk_table1 that the line of the exact kernel may come from, best first."""
 
 
 @study("npk_fig3a")
-def gates_of_stages(
-    context: Context,
-    *,
-    architecture: str,
-    optimiser: str,
-    step: float,
-    batch_size: int,
-    checkpoint_epochs: Sequence[int],
-    conv_kernel: int,
-    conv_stride: int,
-    conv_channels: Sequence[int],
-    dense_units: Sequence[int],
-    runs: int,
-    epochs: int,
-    train_images: int,
-    test_images: int,
-) -> pd.DataFrame:
-    """`best test accuracy` and `last test accuracy` in percent, a run a `seed`, for each `network`.
+def gates_of_stages(context: Context, settings: Stages) -> pd.DataFrame:
+    """`best test accuracy` and `last test accuracy` in percent for each `network`; every run has its `seed`.
 
     `FLNPF` has its `stage` (from 1) and `epoch`, the one its gates were taken at; `ReLU` is the network the gates come
     from, trained to the last stage; `FRNPF` has random gates equal to its initial weights (DI). `CNTK` is the exact
     kernel of cntk_table1 at its best depth, with the number of its training `images`.
     """
-    if architecture not in ("gconv", "vconv"):
-        raise UnknownName("architecture", architecture, ("gconv", "vconv"))
-    dataset = context.dataset
-    network = architecture_of(architecture, dataset, 0, 0, conv_channels, dense_units, conv_kernel, conv_stride, "same")
-    examples, test = split(dataset, train_images, test_images, context.seed)
-    recipe = TrainingRecipe(epochs, batch_size, optimiser=Optimiser(optimiser))
-    source = replace(recipe, epochs=max(checkpoint_epochs), snapshot_epochs=tuple(checkpoint_epochs))
-    laboratory = Laboratory(context, network, recipe, examples, {"test": test}, architecture)
-    relu = replace(laboratory, recipe=source).train_all(RELU, [Run(seed, step, "ReLU") for seed in range(runs)], "relu")
-    learnt: dict[tuple[int, str], Tensor] = {}
-    for batch, result in relu:
-        for epoch, rows in result.snapshots.items():
-            learnt |= {(run.seed, f"epoch {epoch}"): rows[slot] for slot, run in enumerate(batch)}
-    columns = ["frnpf_di", *(f"epoch {epoch}" for epoch in checkpoint_epochs)]
-    frozen = laboratory.train_all(
-        FROZEN, [Run(seed, step, column) for column in columns for seed in range(runs)], "frozen", learnt
-    )
-    table = accuracy_rows([*relu, *frozen])
-    epoch_of = {f"epoch {epoch}": epoch for epoch in checkpoint_epochs}
-    stage_of = {column: stage for stage, column in enumerate(epoch_of, start=1)}
-    named = table.assign(
-        network=table["column"].map(lambda column: {"ReLU": "ReLU", "frnpf_di": "FRNPF"}.get(column, "FLNPF")),
-        stage=table["column"].map(stage_of),
-        epoch=table["column"].map(epoch_of),
-    )
-    keys = ["network", "stage", "epoch", "seed"]
-    frames = [
-        named[keys].assign(quantity=f"{which} test accuracy", value=named[f"test {which}"])
-        for which in ("best", "last")
-    ]
+    experiment = _experiment(context, settings)
+    relu = _train_relu(experiment, settings)
+    columns = ["frnpf_di", *(_column(epoch) for epoch in settings.checkpoint_epochs)]
+    frozen = experiment.train_all(FROZEN, _runs(settings, columns), "frozen", _learnt_gates(relu))
+    trained = _named(accuracy_rows([*relu, *frozen]), settings.checkpoint_epochs)
     exact = exact_kernel(context.tables["cntk_table1"])
-    frames += [exact.assign(quantity=f"{which} test accuracy") for which in ("best", "last")]
+    keys = ["network", "stage", "epoch", "seed"]
+    best_and_last = ("best", "last")
+    frames = [
+        trained[keys].assign(quantity=f"{which} test accuracy", value=trained[f"test {which}"])
+        for which in best_and_last
+    ]
+    frames += [exact.assign(quantity=f"{which} test accuracy") for which in best_and_last]
     return pd.concat(frames, ignore_index=True).astype({"stage": "Int64", "epoch": "Int64", "images": "Int64"})
 
 
+def _experiment(context: Context, settings: Stages) -> Experiment:
+    dataset = context.dataset
+    architecture = settings.built(dataset.input_shape, len(dataset.classes))
+    examples, test = split(dataset, settings.train_images, settings.test_images, context.seed)
+    recipe = recipe_of(settings.training)
+    return Experiment(context, architecture, recipe, examples, {"test": test}, settings.architecture)
+
+
+def _train_relu(experiment: Experiment, settings: Stages) -> list[Batch]:
+    """The networks the gates are copied from, kept at every stage."""
+    stages = settings.checkpoint_epochs
+    recipe = replace(experiment.recipe, epochs=max(stages), snapshot_epochs=stages)
+    return replace(experiment, recipe=recipe).train_all(RELU, _runs(settings, ["ReLU"]), "relu")
+
+
+def _runs(settings: Stages, columns: Sequence[str]) -> list[Run]:
+    training = settings.training
+    return [Run(seed, training.learning_rate, column) for column in columns for seed in range(training.runs)]
+
+
+def _learnt_gates(relu: Sequence[Batch]) -> LearntGates:
+    return {
+        (run.seed, _column(epoch)): rows[slot]
+        for batch, result in relu
+        for epoch, rows in result.snapshots.items()
+        for slot, run in enumerate(batch)
+    }
+
+
+def _column(epoch: int) -> str:
+    return f"epoch {epoch}"
+
+
+def _named(table: pd.DataFrame, stages: Sequence[int]) -> pd.DataFrame:
+    """The accuracies with each run's network and, for copied gates, its stage and epoch."""
+    epoch_of = {_column(epoch): epoch for epoch in stages}
+    stage_of = {column: stage for stage, column in enumerate(epoch_of, start=1)}
+    networks = {"ReLU": "ReLU", "frnpf_di": "FRNPF"}
+    return table.assign(
+        network=table["column"].map(lambda column: networks.get(column, "FLNPF")),
+        stage=table["column"].map(stage_of),
+        epoch=table["column"].map(epoch_of),
+    )
+
+
 def exact_kernel(table: pd.DataFrame) -> pd.DataFrame:
-    """A row a subset of the best depth of CNTK-GAP in the table of cntk_table1; empty where it has none."""
-    for column in EXACT_COLUMNS:
+    """One row per subset of the best depth of CNTK-GAP in the table of cntk_table1; empty where it has none."""
+    for column in _EXACT_COLUMNS:
         found = table[table["column"] == column]
         if len(found):
             best = found[found["depth"] == found.groupby("depth")["value"].mean().idxmax()]
