@@ -1,4 +1,4 @@
-"""Table 2 as a picture: a panel a row, our five columns with their runs, and the paper's numbers beside them."""
+"""Table 2 as a picture: one panel per row, our five columns with their runs, and the paper's numbers beside them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def accuracies(table: pd.DataFrame, artifact: Artifact) -> Figure:
             markersize=4,
             markerfacecolor="none",
             linestyle="none",
-            label="step and epoch chosen on held-out training images",
+            label="learning rate and epoch chosen on held-out training images",
         ),
         Line2D([], [], color=PAPER, marker="_", markersize=12, linestyle="none", label="the paper, on the whole data"),
     ]
