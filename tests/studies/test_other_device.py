@@ -24,7 +24,7 @@ from tangentbench.studies.bounds.settings import Curves, Solver, Theorem, Times
 from tangentbench.studies.conditioning.measure.descent import steps_against_depth
 from tangentbench.studies.conditioning.settings import Descent, DescentNetworks
 from tangentbench.studies.npk.measure.memorisation import memorisation
-from tangentbench.studies.npk.settings import Descent, Memorisation
+from tangentbench.studies.npk.settings import Memorisation, MemorisationDescent
 from tangentbench.studies.registry import Context
 from tangentbench.studies.regularised.measure.plateau import Panel, final_losses
 
@@ -56,7 +56,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_memorisation_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    descent = Descent(
+    descent = MemorisationDescent(
         learning_rate_times_rho_max=0.1, rho_max="measured", kernel_over_depth=False, steps=4, records=3, stop_below=0.0
     )
     settings = Memorisation(

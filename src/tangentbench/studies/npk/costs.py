@@ -8,17 +8,17 @@ from tangentbench.networks.architecture import Architecture, Conv, Dense, Memori
 from tangentbench.studies.npk.memory import BYTES_PER_PARAMETER, TOGETHER_BYTES
 from tangentbench.studies.npk.settings import (
     DecoupledKernels,
-    Descent,
     FlippingGates,
     FrozenGates,
     GateTable,
     IdealSpectrum,
     LabelAlignment,
     Memorisation,
+    MemorisationDescent,
     Row,
     Stages,
     ToyNetwork,
-    Training,
+    TrainingSettings,
 )
 from tangentbench.studies.work import Work, work
 from tangentbench.theory.memorisation import largest_eigenvalue, smallest_eigenvalue
@@ -73,7 +73,7 @@ def memorisation(settings: Memorisation) -> Work:
     return Work({"network_gflop": flops / 1e9}, memory_gib=2 * gib, disk_gib=gib)
 
 
-def _steps(spec: MemorisationSpec, descent: Descent) -> int:
+def _steps(spec: MemorisationSpec, descent: MemorisationDescent) -> int:
     """Steps until the slowest direction of the ideal kernel, which wide networks are near, has stopped descent."""
     largest = largest_eigenvalue(spec.examples, spec.depth, spec.gate_probability)
     slowest = smallest_eigenvalue(spec.depth, spec.gate_probability) / largest
@@ -96,7 +96,7 @@ def _training_gflop(
     return epochs * images * runs * _FLOPS_PER_WEIGHT * products / 1e9 + steps * step_gflop
 
 
-def _gflop(architecture: Architecture, training: Training, images: int, passes: float = 1.0) -> float:
+def _gflop(architecture: Architecture, training: TrainingSettings, images: int, passes: float = 1.0) -> float:
     """GFLOP of training all runs of one artifact together."""
     products = _products(architecture)
     return _training_gflop(products, images, training.epochs, training.batch_size, training.runs * passes)
@@ -194,7 +194,7 @@ def value_and_feature_kernels(settings: DecoupledKernels) -> Work:
     return Work({"network_gflop": learning + probes}, memory_gib=1.0)
 
 
-def _probes(training: Training, every_epochs: int) -> int:
+def _probes(training: TrainingSettings, every_epochs: int) -> int:
     return training.runs * (training.epochs // every_epochs + 1)
 
 

@@ -29,7 +29,7 @@ Column = Literal["frnpf_ii", "frnpf_di", "dnpfl", "flnpf", "relu"]
 Mode = Literal["relu", "dnpfl"]
 
 
-class FullyConnected(Settings, frozen=True, kw_only=True):
+class FcNetwork(Settings):
     """`depth` layers of weights, `depth` - 1 hidden ones of `width` units."""
 
     width: Positive
@@ -39,7 +39,7 @@ class FullyConnected(Settings, frozen=True, kw_only=True):
         return fully_connected(input_shape, self.width, self.depth, outputs, biases=biases)
 
 
-class Convolutional(Settings, frozen=True, kw_only=True):
+class ConvNetwork(Settings):
     """Convolutions, flattening or global average pooling, and dense layers."""
 
     kernel: Positive
@@ -62,14 +62,14 @@ class Convolutional(Settings, frozen=True, kw_only=True):
         )
 
 
-class SoftGate(Settings, frozen=True, kw_only=True):
+class SoftGate(Settings):
     """The gate of decoupled learning, height * sigmoid(beta q)."""
 
     beta: Factor
     height: Factor
 
 
-class Training(Settings, frozen=True, kw_only=True):
+class TrainingSettings(Settings):
     """How the runs of an artifact with one optimiser are trained."""
 
     optimiser: Literal["sgd", "adam", "rmsprop"]
@@ -81,7 +81,7 @@ class Training(Settings, frozen=True, kw_only=True):
 
 
 @settings_of("npk_fig1")
-class ToyNetwork(Settings, frozen=True, kw_only=True):
+class ToyNetwork(Settings):
     """`inputs` (examples, d_in) are the signals, `gates` (examples, hidden layers, units) the gates of each example."""
 
     inputs: Annotated[tuple[tuple[float, ...], ...], Meta(min_length=1)]
@@ -97,7 +97,7 @@ class ToyNetwork(Settings, frozen=True, kw_only=True):
             raise WrongSetting("gates", "every example needs the same number of gates in each layer")
 
 
-class RowFamily(Settings, frozen=True, kw_only=True):
+class RowFamily(Settings):
     """What the rows of Table 2 on one data set share."""
 
     adam_learning_rate: NotNegative
@@ -109,16 +109,16 @@ class RowFamily(Settings, frozen=True, kw_only=True):
     """Training images held out by the sound protocol; 0 leaves that protocol out."""
 
 
-class FcRows(RowFamily, frozen=True, kw_only=True):
-    network: FullyConnected
+class FcRows(RowFamily):
+    network: FcNetwork
 
 
-class ConvRows(RowFamily, frozen=True, kw_only=True):
-    network: Convolutional
+class ConvRows(RowFamily):
+    network: ConvNetwork
 
 
 @settings_of("npk_table2")
-class GateTable(Settings, frozen=True, kw_only=True):
+class GateTable(Settings):
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
     fc: FcRows
@@ -150,10 +150,10 @@ class GateTable(Settings, frozen=True, kw_only=True):
 
 
 @settings_of("npk_fig3a")
-class Stages(Settings, frozen=True, kw_only=True):
+class Stages(Settings):
     architecture: Literal["gconv", "vconv"]
-    network: Convolutional
-    training: Training
+    network: ConvNetwork
+    training: TrainingSettings
     checkpoint_epochs: Annotated[tuple[Positive, ...], Meta(min_length=1)]
     """The stages: epochs of the ReLU network after which its gates are copied."""
     train_images: Positive
@@ -163,16 +163,16 @@ class Stages(Settings, frozen=True, kw_only=True):
         return self.network.architecture(input_shape, outputs, pooled=self.architecture == "gconv")
 
 
-class DigitTraining(Settings, frozen=True, kw_only=True):
+class DigitTraining(Settings):
     """A fully connected network that learns digits while it is measured."""
 
-    network: FullyConnected
-    training: Training
+    network: FcNetwork
+    training: TrainingSettings
     train_images: Positive
 
 
 @settings_of("npk_fig3b")
-class LabelAlignment(DigitTraining, frozen=True, kw_only=True):
+class LabelAlignment(DigitTraining):
     initialisation: Initialisation
     biases: bool
     kernel_images: Positive
@@ -182,7 +182,7 @@ class LabelAlignment(DigitTraining, frozen=True, kw_only=True):
 
 
 @settings_of("npk_fig3c")
-class DecoupledKernels(DigitTraining, frozen=True, kw_only=True):
+class DecoupledKernels(DigitTraining):
     soft_gate: SoftGate
     kernel_images_per_class: Positive
     outputs: Literal["sum", "mean"]
@@ -191,14 +191,14 @@ class DecoupledKernels(DigitTraining, frozen=True, kw_only=True):
 
 
 @settings_of("npk_gates")
-class FlippingGates(DigitTraining, frozen=True, kw_only=True):
+class FlippingGates(DigitTraining):
     modes: tuple[Mode, ...]
     soft_gate: SoftGate
     gate_images_per_class: Positive
 
 
 @settings_of("npk_theorem5_1")
-class FrozenGates(Settings, frozen=True, kw_only=True):
+class FrozenGates(Settings):
     sigma_squared_times_width: Factor
     depths: tuple[Depth, ...]
     widths: tuple[Positive, ...]
@@ -210,7 +210,7 @@ class FrozenGates(Settings, frozen=True, kw_only=True):
     """Draws of the value weights; a variance needs two."""
 
 
-class MemorisationTask(Settings, frozen=True, kw_only=True):
+class MemorisationTask(Settings):
     """Fixed random gates for each of `examples` targets, on with probability `gate_probability` (mu)."""
 
     examples: Positive
@@ -219,11 +219,11 @@ class MemorisationTask(Settings, frozen=True, kw_only=True):
 
 
 @settings_of("npk_fig5")
-class IdealSpectrum(MemorisationTask, frozen=True, kw_only=True):
+class IdealSpectrum(MemorisationTask):
     pass
 
 
-class Descent(Settings, frozen=True, kw_only=True):
+class MemorisationDescent(Settings):
     """Full-batch gradient descent with the learning rate `learning_rate_times_rho_max` / rho_max."""
 
     learning_rate_times_rho_max: Factor
@@ -238,11 +238,11 @@ class Descent(Settings, frozen=True, kw_only=True):
 
 
 @settings_of("npk_fig6")
-class Memorisation(MemorisationTask, frozen=True, kw_only=True):
+class Memorisation(MemorisationTask):
     widths: tuple[Positive, ...]
     weight_distribution: WeightDistribution
     runs: Positive
-    descent: Descent
+    descent: MemorisationDescent
     converged_below: Factor
     precision: Literal["float32", "float64"]
 

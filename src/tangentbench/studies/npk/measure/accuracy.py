@@ -11,7 +11,7 @@ from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError
 from tangentbench.networks.gated import FROZEN, RELU, Gating, decoupled
 from tangentbench.studies.npk.measure.images import split
-from tangentbench.studies.npk.measure.modes import Batch, Experiment, LearntGates, Run, accuracy_rows
+from tangentbench.studies.npk.measure.modes import Batch, Experiment, GatedRun, LearntGates, accuracy_rows
 from tangentbench.studies.npk.settings import GateTable, Row
 from tangentbench.studies.registry import Context, study
 from tangentbench.training.batches import held_out
@@ -106,8 +106,10 @@ class Trials:
         table = accuracy_rows(batches)
         return table[table["column"].isin(self.columns)]
 
-    def _runs_of(self, *columns: str) -> list[Run]:
-        return [Run(seed, rate, column) for column in columns for rate in self.learning_rates for seed in self._seeds]
+    def _runs_of(self, *columns: str) -> list[GatedRun]:
+        return [
+            GatedRun(seed, rate, column) for column in columns for rate in self.learning_rates for seed in self._seeds
+        ]
 
     @property
     def _seeds(self) -> range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tangentbench.networks.gated import GatedNets
-from tangentbench.studies.npk.settings import DigitTraining, Training
+from tangentbench.studies.npk.settings import DigitTraining, TrainingSettings
 from tangentbench.studies.registry import Context
 from tangentbench.training.batches import Examples
 from tangentbench.training.checkpoint import checkpoint_in
@@ -11,7 +11,7 @@ from tangentbench.training.loop import Probe, Trained, TrainingRecipe, TrainingR
 from tangentbench.training.optimisers import Optimiser
 
 
-def recipe_of(training: Training) -> TrainingRecipe:
+def recipe_of(training: TrainingSettings) -> TrainingRecipe:
     return TrainingRecipe(training.epochs, training.batch_size, training.loss, Optimiser(training.optimiser))
 
 

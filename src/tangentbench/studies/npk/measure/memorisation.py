@@ -13,7 +13,7 @@ from tqdm import tqdm
 from tangentbench.networks.architecture import MemorisationSpec
 from tangentbench.networks.memorisation import MemorisationNets, draw
 from tangentbench.networks.stack import on_device
-from tangentbench.studies.npk.settings import Descent, IdealSpectrum, Memorisation
+from tangentbench.studies.npk.settings import IdealSpectrum, Memorisation, MemorisationDescent
 from tangentbench.studies.registry import Context, study
 from tangentbench.theory.memorisation import (
     cumulative_spectrum,
@@ -92,7 +92,11 @@ def memorisation(context: Context, settings: Memorisation) -> pd.DataFrame:
 
 
 def _train(
-    nets: MemorisationNets, spec: MemorisationSpec, descent: Descent, eigenvalues: np.ndarray, context: Context
+    nets: MemorisationNets,
+    spec: MemorisationSpec,
+    descent: MemorisationDescent,
+    eigenvalues: np.ndarray,
+    context: Context,
 ) -> np.ndarray:
     """||e_t||^2 of each run at the recorded steps, (records, R); NaN after the step at which training stopped."""
     label = f"width {spec.width}, depth {spec.depth}"
@@ -110,7 +114,7 @@ def _train(
         )
 
 
-def _learning_rates(descent: Descent, eigenvalues: np.ndarray, spec: MemorisationSpec) -> torch.Tensor:
+def _learning_rates(descent: MemorisationDescent, eigenvalues: np.ndarray, spec: MemorisationSpec) -> torch.Tensor:
     """One learning rate per run; `eigenvalues` (R, n) are those of K_0 in ascending order."""
     largest = eigenvalues[:, -1]
     if descent.rho_max == "expected":
@@ -140,7 +144,7 @@ def _spectrum_rows(eigenvalues: np.ndarray, spec: MemorisationSpec) -> pd.DataFr
     return pd.concat([*curves, *(_run_rows(name, values) for name, values in measures.items())])
 
 
-def _error_rows(squared_errors: np.ndarray, descent: Descent, converged_below: float) -> pd.DataFrame:
+def _error_rows(squared_errors: np.ndarray, descent: MemorisationDescent, converged_below: float) -> pd.DataFrame:
     """Error ratios (records, R) as rows, and each run's steps to convergence."""
     recorded = np.array(log_spaced_steps(descent.steps, descent.records))
     ratios = squared_errors / squared_errors[0]

@@ -20,7 +20,7 @@ from tangentbench.training.loop import Trained, TrainingRecipe, TrainingRuns, tr
 
 
 @dataclass(frozen=True)
-class Run:
+class GatedRun:
     """One training: its seed, its learning rate, and for frozen gates where they come from."""
 
     seed: int
@@ -30,7 +30,7 @@ class Run:
 
 LearntGates = dict[tuple[int, str], Tensor]
 """The parameters of a trained ReLU network, one row, for each (seed, column) that takes its gates from it."""
-Batch = tuple[list[Run], Trained]
+Batch = tuple[list[GatedRun], Trained]
 """Runs that trained together, and what came of them."""
 
 
@@ -47,7 +47,7 @@ class Experiment:
     initialisation: str = "glorot_uniform"
 
     def train_all(
-        self, gating: Gating, runs: Sequence[Run], label: str, learnt: LearntGates | None = None
+        self, gating: Gating, runs: Sequence[GatedRun], label: str, learnt: LearntGates | None = None
     ) -> list[Batch]:
         """Train the runs in batches that fit memory.
 
@@ -61,7 +61,7 @@ class Experiment:
             batches.append((batch, self._train_batch(gating, batch, f"{label}-{start}", learnt or {})))
         return batches
 
-    def _train_batch(self, gating: Gating, batch: Sequence[Run], label: str, learnt: LearntGates) -> Trained:
+    def _train_batch(self, gating: Gating, batch: Sequence[GatedRun], label: str, learnt: LearntGates) -> Trained:
         seeds = [run.seed for run in batch]
         learning_rates = [run.learning_rate for run in batch]
         nets = build(self.architecture, gating, seeds, self.context.seed, distribution=self.initialisation)
@@ -81,7 +81,7 @@ class Experiment:
             ),
         )
 
-    def _set_features(self, nets: GatedNets, batch: Sequence[Run], learnt: LearntGates) -> None:
+    def _set_features(self, nets: GatedNets, batch: Sequence[GatedRun], learnt: LearntGates) -> None:
         make_dependent(nets, [slot for slot, run in enumerate(batch) if run.column == "frnpf_di"])
         for slot, run in enumerate(batch):
             if (run.seed, run.column) in learnt:

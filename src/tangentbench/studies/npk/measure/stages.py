@@ -10,7 +10,7 @@ import pandas as pd
 from tangentbench.networks.gated import FROZEN, RELU
 from tangentbench.studies.npk.measure.digits import recipe_of
 from tangentbench.studies.npk.measure.images import split
-from tangentbench.studies.npk.measure.modes import Batch, Experiment, LearntGates, Run, accuracy_rows
+from tangentbench.studies.npk.measure.modes import Batch, Experiment, GatedRun, LearntGates, accuracy_rows
 from tangentbench.studies.npk.settings import Stages
 from tangentbench.studies.registry import Context, study
 
@@ -57,9 +57,9 @@ def _train_relu(experiment: Experiment, settings: Stages) -> list[Batch]:
     return replace(experiment, recipe=recipe).train_all(RELU, _runs(settings, ["ReLU"]), "relu")
 
 
-def _runs(settings: Stages, columns: Sequence[str]) -> list[Run]:
+def _runs(settings: Stages, columns: Sequence[str]) -> list[GatedRun]:
     training = settings.training
-    return [Run(seed, training.learning_rate, column) for column in columns for seed in range(training.runs)]
+    return [GatedRun(seed, training.learning_rate, column) for column in columns for seed in range(training.runs)]
 
 
 def _learnt_gates(relu: Sequence[Batch]) -> LearntGates:
