@@ -46,7 +46,8 @@ def test_kernels_of_random_networks_there_are_the_cpus(name: str, monkeypatch: p
 
     def kernel() -> torch.Tensor:
         generator = torch.Generator().manual_seed(7)
-        return function(sequences, 6, 2, DISTRIBUTIONS["laplace"], DISTRIBUTIONS["uniform"], generator)
+        nets = sequence.RandomNets(6, 2, DISTRIBUTIONS["laplace"], DISTRIBUTIONS["uniform"], generator)
+        return function(sequences, nets)
 
     here = kernel()
     arrived = []

@@ -8,6 +8,7 @@ import torch
 
 from tangentbench.kernels import empirical_ntk
 from tangentbench.networks import sequence
+from tangentbench.networks.sequence import RandomNets
 from tangentbench.networks.weight_distributions import DISTRIBUTIONS, draw_weights
 from tangentbench.theory.sequences import Sequences
 
@@ -23,7 +24,7 @@ def stream():
 
 
 def test_gru_is_the_cell_read_word_by_word():
-    kernel = sequence.gru_state_kernel(SENTENCES, WIDTH, RUNS, MATRICES, VECTORS, stream())
+    kernel = sequence.gru_state_kernel(SENTENCES, RandomNets(WIDTH, RUNS, MATRICES, VECTORS, stream()))
     generator = stream()
     weights = draw_weights(VECTORS, (RUNS, 6, 3 * WIDTH), generator) / 6**0.5
     biases = draw_weights(VECTORS, (RUNS, 1, 3 * WIDTH), generator)
@@ -75,7 +76,7 @@ def transformer_output(parameters, sequence):
     ids=["rnn", "transformer"],
 )
 def test_tangent_kernel_is_that_of_autograd(kernel_of, output, names):
-    kernel = kernel_of(PIXELS, WIDTH, RUNS, MATRICES, VECTORS, stream())
+    kernel = kernel_of(PIXELS, RandomNets(WIDTH, RUNS, MATRICES, VECTORS, stream()))
     generator = stream()
     distributions = [VECTORS, *[MATRICES] * (len(names) - 2), VECTORS]
     inside = [(WIDTH, WIDTH)] * (len(names) - 2)
@@ -100,7 +101,7 @@ def test_masked_tokens_do_not_see_what_follows():
 
     def kernel(sequences, masked):
         return sequence.transformer_state_kernel(
-            sequences, WIDTH, 1, MATRICES, VECTORS, stream(), depth=2, masked=masked
+            sequences, RandomNets(WIDTH, 1, MATRICES, VECTORS, stream()), depth=2, masked=masked
         )[0]
 
     before, after = kernel(SENTENCES, True)[np.ix_(first, first)], kernel(longer, True)[np.ix_(last, last)]
@@ -110,10 +111,10 @@ def test_masked_tokens_do_not_see_what_follows():
 
 
 def test_states_of_a_transformer_are_normalised():
-    kernel = sequence.transformer_state_kernel(SENTENCES, 16, 3, MATRICES, VECTORS, stream(), depth=1)
+    kernel = sequence.transformer_state_kernel(SENTENCES, RandomNets(16, 3, MATRICES, VECTORS, stream()), depth=1)
     torch.testing.assert_close(torch.diagonal(kernel, dim1=1, dim2=2), torch.ones(3, 8, dtype=torch.float64))
 
 
 def test_recurrent_network_wants_one_length():
     with pytest.raises(ValueError, match="one length"):
-        sequence.rnn_tangent_kernel(SENTENCES, 4, 1, MATRICES, VECTORS, stream())
+        sequence.rnn_tangent_kernel(SENTENCES, RandomNets(4, 1, MATRICES, VECTORS, stream()))

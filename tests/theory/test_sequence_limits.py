@@ -135,7 +135,7 @@ def test_finite_networks_approach_the_limit_without_a_floor(case):
     generator = torch.Generator().manual_seed(0)
 
     def kernels(width, runs):
-        return finite(sequences, width, runs, GAUSSIAN, GAUSSIAN, generator)
+        return finite(sequences, sequence.RandomNets(width, runs, GAUSSIAN, GAUSSIAN, generator))
 
     narrow, wide = kernels(48, 200), kernels(768, 16)
     ratio = relative(narrow, limit) / relative(wide, limit)
@@ -161,9 +161,8 @@ def test_distributions_of_all_parameters_have_their_own_limit():
         distances = found[name].distances
         assert distances.mean() > 20 * distances.std(ddof=1) / 2
     distribution = DISTRIBUTIONS["uniform"]
-    wide = sequence.rnn_tangent_kernel(PIXELS, 512, 150, GAUSSIAN, distribution, torch.Generator().manual_seed(1)).mean(
-        dim=0
-    )
+    nets = sequence.RandomNets(512, 150, GAUSSIAN, distribution, torch.Generator().manual_seed(1))
+    wide = sequence.rnn_tangent_kernel(PIXELS, nets).mean(dim=0)
     to_own = np.linalg.norm(wide.numpy() - found["uniform"].kernel)
     to_gaussian = np.linalg.norm(wide.numpy() - gaussian)
     assert to_own < 0.4 * to_gaussian
@@ -174,7 +173,6 @@ def test_gru_with_uniform_biases_has_its_own_limit():
     found = gru_shifts(SENTENCES, estimate, {"uniform": DISTRIBUTIONS["uniform"].quantile}, 12, 4)["uniform"]
     assert found.distances.mean() > 10 * found.distances.std(ddof=1) / 2
     distribution = DISTRIBUTIONS["uniform"]
-    wide = sequence.gru_state_kernel(SENTENCES, 512, 60, GAUSSIAN, distribution, torch.Generator().manual_seed(2)).mean(
-        dim=0
-    )
+    nets = sequence.RandomNets(512, 60, GAUSSIAN, distribution, torch.Generator().manual_seed(2))
+    wide = sequence.gru_state_kernel(SENTENCES, nets).mean(dim=0)
     assert np.linalg.norm(wide.numpy() - found.kernel) < 0.5 * np.linalg.norm(wide.numpy() - estimate)

@@ -7,6 +7,8 @@ batch: every matrix is read once for all sequences. Square matrices of the width
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,26 +18,40 @@ from tangentbench.networks.weight_distributions import WeightDistribution, draw_
 from tangentbench.theory.sequences import Sequences
 
 
-def gru_state_kernel(
-    sequences: Sequences,
-    width: int,
-    runs: int,
-    matrices: WeightDistribution,
-    vectors: WeightDistribution,
-    generator: torch.Generator,
-) -> Tensor:
+@dataclass(frozen=True)
+class RandomNets:
+    """A batch of `runs` networks of one width, whose weights are drawn as they are needed."""
+
+    width: int
+    runs: int
+    matrices: WeightDistribution
+    """Of the square matrices of the width."""
+    vectors: WeightDistribution
+    """Of all other parameters."""
+    generator: torch.Generator
+
+    def matrix(self, *shape: int) -> Tensor:
+        """Standardised entries of square matrices, (runs, *shape), on the device."""
+        return draw_weights(self.matrices, (self.runs, *shape), self.generator).to(current())
+
+    def vector(self, *shape: int) -> Tensor:
+        """Standardised entries of other parameters, (runs, *shape), on the device."""
+        return draw_weights(self.vectors, (self.runs, *shape), self.generator).to(current())
+
+
+def gru_state_kernel(sequences: Sequences, nets: RandomNets) -> Tensor:
     """h . h' / n of the states at all tokens, (R, S, S), float64.
 
     z, r = U h + W x + b and c = U (h * g(r)) + W x + b with weights of variance 1/n, 1/d and biases of variance 1;
     h_t = (1 - g(z)) h_(t-1) + g(z) erf(c), g = (1 + erf) / 2, h_0 = 0.
     """
-    device = current()
+    device, width = current(), nets.width
     tokens = _scaled_tokens(sequences, device)
-    inputs = torch.matmul(tokens, _drawn(vectors, (runs, sequences.dimension, 3 * width), generator, device))
-    inputs += _drawn(vectors, (runs, 1, 3 * width), generator, device)
-    to_gates = _drawn(matrices, (runs, width, 2 * width), generator, device)
-    to_candidate = _drawn(matrices, (runs, width, width), generator, device)
-    states = torch.zeros(runs, len(tokens), width, device=device)
+    inputs = torch.matmul(tokens, nets.vector(sequences.dimension, 3 * width))
+    inputs += nets.vector(1, 3 * width)
+    to_gates = nets.matrix(width, 2 * width)
+    to_candidate = nets.matrix(width, width)
+    states = torch.zeros(nets.runs, len(tokens), width, device=device)
     for time in range(max(sequences.lengths)):
         active = torch.from_numpy(sequences.at_time(time)).to(device)
         given = inputs[:, active]
@@ -51,14 +67,7 @@ def gru_state_kernel(
     return (gram(states) / width).cpu()
 
 
-def rnn_tangent_kernel(
-    sequences: Sequences,
-    width: int,
-    runs: int,
-    matrices: WeightDistribution,
-    vectors: WeightDistribution,
-    generator: torch.Generator,
-) -> Tensor:
+def rnn_tangent_kernel(sequences: Sequences, nets: RandomNets) -> Tensor:
     """The exact tangent kernel (R, M, M) of f = v . mean_t s_t / sqrt(n) over U, W, b (zero) and v, float64.
 
     h_t = U x_t / sqrt(d) + W s_(t-1) / sqrt(n) + b, s = erf(h), entries of U, W, v of variance 1. A layer's weights
@@ -67,12 +76,12 @@ def rnn_tangent_kernel(
     if len(set(sequences.lengths)) != 1:
         raise ValueError(f"the network reads sequences of one length, not {sequences.lengths}")
     count, length = len(sequences.lengths), sequences.lengths[0]
-    device = current()
+    device, width = current(), nets.width
     tokens = _scaled_tokens(sequences, device)
-    first = _drawn(vectors, (runs, sequences.dimension, width), generator, device)
-    recurrent = _drawn(matrices, (runs, width, width), generator, device)
-    last = _drawn(vectors, (runs, 1, 1, width), generator, device) * width**-0.5 / length
-    inputs = torch.matmul(tokens, first).view(runs, count, length, width)
+    first = nets.vector(sequences.dimension, width)
+    recurrent = nets.matrix(width, width)
+    last = nets.vector(1, 1, width) * width**-0.5 / length
+    inputs = torch.matmul(tokens, first).view(nets.runs, count, length, width)
     states, slopes = torch.empty_like(inputs), torch.empty_like(inputs)
     for time in range(length):
         before = inputs[:, :, time]
@@ -95,51 +104,32 @@ def rnn_tangent_kernel(
     return (belongs @ (flow * own + going_in / length**2) @ belongs.T).cpu()
 
 
-def transformer_state_kernel(
-    sequences: Sequences,
-    width: int,
-    runs: int,
-    matrices: WeightDistribution,
-    vectors: WeightDistribution,
-    generator: torch.Generator,
-    *,
-    depth: int,
-    masked: bool = True,
-) -> Tensor:
+def transformer_state_kernel(sequences: Sequences, nets: RandomNets, *, depth: int, masked: bool = True) -> Tensor:
     """x . x' / n of the last layer's vectors at all tokens, (R, S, S), float64."""
-    device = current()
+    device, width = current(), nets.width
     tokens = _scaled_tokens(sequences, device)
-    hidden = torch.matmul(tokens, _drawn(vectors, (runs, sequences.dimension, width), generator, device))
+    hidden = torch.matmul(tokens, nets.vector(sequences.dimension, width))
     seen = _visible(sequences, masked).to(device)
     for _ in range(depth):
         attended = _normalised(hidden + _attend(hidden, seen))
-        between = torch.bmm(attended, _drawn(matrices, (runs, width, width), generator, device)).mul_(width**-0.5)
-        second = _drawn(matrices, (runs, width, width), generator, device)
+        between = torch.bmm(attended, nets.matrix(width, width)).mul_(width**-0.5)
+        second = nets.matrix(width, width)
         hidden = _normalised(attended + torch.bmm(between.relu_(), second).mul_(width**-0.5))
     return (gram(hidden) / width).cpu()
 
 
-def transformer_tangent_kernel(
-    sequences: Sequences,
-    width: int,
-    runs: int,
-    matrices: WeightDistribution,
-    vectors: WeightDistribution,
-    generator: torch.Generator,
-    *,
-    masked: bool = False,
-) -> Tensor:
+def transformer_tangent_kernel(sequences: Sequences, nets: RandomNets, *, masked: bool = False) -> Tensor:
     """The exact tangent kernel (R, M, M) of one layer with f = v . mean_t x_t / sqrt(n) over E, W_1, W_2, v, float64.
 
     Only derivatives with respect to what the weights produce are formed; a layer's weights contribute the product of
     two Gram matrices.
     """
-    device = current()
+    device, width = current(), nets.width
     tokens = _scaled_tokens(sequences, device)
-    embedding = _drawn(vectors, (runs, sequences.dimension, width), generator, device)
-    first = _drawn(matrices, (runs, width, width), generator, device)
-    second = _drawn(matrices, (runs, width, width), generator, device)
-    last = _drawn(vectors, (runs, width, 1), generator, device)
+    embedding = nets.vector(sequences.dimension, width)
+    first = nets.matrix(width, width)
+    second = nets.matrix(width, width)
+    last = nets.vector(width, 1)
     seen = _visible(sequences, masked).to(device)
     pool = torch.from_numpy(sequences.averages).float().to(device)
     keys = torch.matmul(tokens, embedding).requires_grad_()
@@ -184,12 +174,6 @@ def _scaled_tokens(sequences: Sequences, device: torch.device) -> Tensor:
     """x / sqrt(d) of all tokens, (S, d)."""
     tokens: Tensor = torch.from_numpy(sequences.tokens).float() / sequences.dimension**0.5
     return tokens.to(device)
-
-
-def _drawn(
-    distribution: WeightDistribution, shape: tuple[int, ...], generator: torch.Generator, device: torch.device
-) -> Tensor:
-    return draw_weights(distribution, shape, generator).to(device)
 
 
 def _gate(values: Tensor) -> Tensor:

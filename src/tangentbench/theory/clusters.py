@@ -88,10 +88,10 @@ def settle(units: Array, weights: Array, rays: Array) -> Array:
         if (nearest == before).all():
             break
         before = nearest
-        for place in range(len(rays)):
-            total = weights[nearest == place] @ units[nearest == place]
+        for ray in range(len(rays)):
+            total = weights[nearest == ray] @ units[nearest == ray]
             if np.linalg.norm(total) > 0:
-                rays[place] = total / np.linalg.norm(total)
+                rays[ray] = total / np.linalg.norm(total)
     return rays
 
 

@@ -75,18 +75,18 @@ class GrowingGaussian:
         self.factor = np.zeros((normals.shape[1], normals.shape[1]))
         self.order: list[int] = []
 
-    def add(self, place: int, covariances: np.ndarray) -> np.ndarray:
-        """The samples (N,) of coordinate `place`; `covariances` (S,) with itself and with those that went before."""
+    def add(self, index: int, covariances: np.ndarray) -> np.ndarray:
+        """The samples (N,) of coordinate `index`; `covariances` (S,) with itself and with those that went before."""
         row = np.zeros(len(self.factor))
         for rank, other in enumerate(self.order):
             pivot = self.factor[other, rank]
             if pivot > 0:
                 row[rank] = (covariances[other] - row[:rank] @ self.factor[other, :rank]) / pivot
-        left = covariances[place] - row @ row
-        if left > NEGLIGIBLE * covariances[place]:
+        left = covariances[index] - row @ row
+        if left > NEGLIGIBLE * covariances[index]:
             row[len(self.order)] = np.sqrt(left)
-        self.factor[place] = row
-        self.order.append(place)
+        self.factor[index] = row
+        self.order.append(index)
         return np.asarray(self.normals @ row)
 
 
@@ -122,15 +122,15 @@ def gru_draw(sequences: Sequences, log2_points: int, seed: int) -> np.ndarray:
         gates = given + sequences.shifted(kernel)
         candidates = given + sequences.shifted(kernel) * gate_pairs(gates)
         proposals, _ = erf_pairs(candidates)
-        for place in active:
-            opening = (1 + erf(updates.add(place, gates[place]))) / 2
-            before = sequences.previous[place]
+        for token in active:
+            opening = (1 + erf(updates.add(token, gates[token]))) / 2
+            before = sequences.previous[token]
             if before >= 0:
-                weights[place] = (1 - opening)[:, None] * weights[before]
-            weights[place][:, place] = opening
-            known.append(place)
-        for place in active:
-            mixed = weights[place] @ proposals
+                weights[token] = (1 - opening)[:, None] * weights[before]
+            weights[token][:, token] = opening
+            known.append(token)
+        for token in active:
+            mixed = weights[token] @ proposals
             for other in known:
-                kernel[place, other] = kernel[other, place] = np.mean(np.sum(mixed * weights[other], axis=1))
+                kernel[token, other] = kernel[other, token] = np.mean(np.sum(mixed * weights[other], axis=1))
     return kernel

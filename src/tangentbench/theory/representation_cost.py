@@ -136,7 +136,7 @@ class TrainedWeights:
         """
         gradients, below = self.cost_gradients(), self.activations
         z, above = self.representations[layer - 1], self.weights[layer][:, :-1]
-        lower, upper = (projector(covariance(below[place]), tikhonov) for place in (layer - 1, layer))
+        lower, upper = (projector(covariance(below[index]), tikhonov) for index in (layer - 1, layer))
         held = gradients[layer - 1] @ lower - (z > 0) * (above.T @ gradients[layer] @ upper)
         return np.asarray(held / penalty)
 

@@ -10,7 +10,7 @@ import numpy as np
 def wasserstein(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """The Wasserstein-1 distance of two samples of one size (last axis): the mean gap of their order statistics.
 
-    Of N draws each from one law it is not zero but of order N^(-1/2).
+    Of N draws each from one distribution it is not zero but of order N^(-1/2).
     """
     if first.shape[-1] != second.shape[-1]:
         raise ValueError(f"samples of one size are compared, not of {first.shape[-1]} and {second.shape[-1]}")

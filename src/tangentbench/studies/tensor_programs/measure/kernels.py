@@ -13,6 +13,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from tangentbench.networks import sequence
+from tangentbench.networks.sequence import RandomNets
 from tangentbench.networks.sequence_shapes import square_matrices
 from tangentbench.networks.weight_distributions import GAUSSIAN
 from tangentbench.studies.registry import Context, study
@@ -139,7 +140,8 @@ def _finite_kernels(
         parts = []
         for part in chunks(settings.inits, size, _BATCH_BYTES):
             generator = named_stream(stream_name, context.seed, width, part.start)
-            parts.append(subject.finite(sequences, width, len(part), matrices, vectors, generator))
+            nets = RandomNets(width, len(part), matrices, vectors, generator)
+            parts.append(subject.finite(sequences, nets))
         return {"kernels": torch.cat(parts)}
 
     name = f"{subject.architecture}-{distribution}-{width}"
