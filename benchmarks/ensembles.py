@@ -16,7 +16,7 @@ import torch
 
 from tangentbench.networks.small_mlp import ShallowNets, Span, draw
 from tangentbench.networks.weight_distributions import DISTRIBUTIONS
-from tangentbench.training.engines.ensembles import Schedule, losses_of, train
+from tangentbench.training.engines.ensembles import EnsembleSchedule, losses_of, train
 
 CLASSES, PIXELS, IMAGES = 10, 48, 10
 SEED = 0
@@ -55,7 +55,7 @@ def together(
 ) -> tuple[np.ndarray, float]:
     """Final losses and seconds for all networks."""
     begin = clock()
-    schedule = Schedule((steps,), IMAGES, step, 0.9)
+    schedule = EnsembleSchedule((steps,), IMAGES, step, 0.9)
     losses = [train(nets, span, labels, CLASSES, schedule, torch.randperm)["train_loss"][0] for nets in parts]
     return np.concatenate(losses), clock() - begin
 

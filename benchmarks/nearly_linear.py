@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from tangentbench.datasets import Dataset, load_dataset
-from tangentbench.networks.leaky_mlp import Task, task_of, velocity
+from tangentbench.networks.leaky_mlp import RegressionTask, task_of, velocity
 from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.paths import Paths, find_root
 from tangentbench.studies.bounds.measure.runs import Family
@@ -62,7 +62,7 @@ def dataset(paths: Paths, side: int) -> Dataset:
     return whitened(x, labels, f"noise_{side}x{side}")
 
 
-def autograd_step(task: Task, shape: MlpShape, epsilon: float, step: float) -> Callable[[], None]:
+def autograd_step(task: RegressionTask, shape: MlpShape, epsilon: float, step: float) -> Callable[[], None]:
     """One step of the loop anyone would write."""
     layers = [torch.nn.Linear(after_before[1], after_before[0], bias=False) for after_before in shape.layers]
     optimiser = torch.optim.SGD([layer.weight for layer in layers], lr=step)
@@ -79,14 +79,14 @@ def autograd_step(task: Task, shape: MlpShape, epsilon: float, step: float) -> C
     return take
 
 
-def gradient_prices(task: Task, shape: MlpShape, repeats: int) -> tuple[float, float]:
+def gradient_prices(task: RegressionTask, shape: MlpShape, repeats: int) -> tuple[float, float]:
     """CPU seconds of one run's gradient, ours (of a batch of two) and by autograd."""
     weights = np.random.default_rng(0).normal(size=(2, shape.parameters)) * 0.01
     ours = cpu_seconds(lambda: velocity(shape, weights, np.array([0.001, 0.01]), task), repeats)
     return ours / 2, cpu_seconds(autograd_step(task, shape, 0.001, 0.001), repeats)
 
 
-def solve(task: Task, depth: int, settings: Trainings) -> tuple[int, float]:
+def solve(task: RegressionTask, depth: int, settings: Trainings) -> tuple[int, float]:
     """Gradients of one run that the adaptive solver takes in all, and the time at the end."""
     family = Family.of(settings, task, depth, seed=0)
     flow = follow(
@@ -108,7 +108,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     paths = Paths(find_root())
     catalogue = load_catalogue(paths)
-    tasks: dict[int, tuple[Task, Task]] = {}
+    tasks: dict[int, tuple[RegressionTask, RegressionTask]] = {}
     prices: dict[tuple[int, int], tuple[float, float]] = {}
     totals = {"ours": 0.0, "plain": 0.0, "ours, two layers": 0.0}
     print(f"{'figure':16}{'side':>5}{'L':>3}{'runs':>6}{'gradients':>11}{'ours, s':>9}{'steps':>12}{'plain, s':>11}")

@@ -8,12 +8,14 @@ import torch
 
 from tangentbench.datasets import Dataset
 from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.networks.leaky_mlp import Task, draw, linear_velocity, outputs, task_of, velocity
+from tangentbench.networks.leaky_mlp import RegressionTask, draw, linear_velocity, outputs, task_of, velocity
 from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.theory.nearly_linear import root_stable_rank, signal
 
 
-def whitened_task(samples: int = 300, dimension: int = 6, seed: int = 0, dtype: torch.dtype = torch.float64) -> Task:
+def whitened_task(
+    samples: int = 300, dimension: int = 6, seed: int = 0, dtype: torch.dtype = torch.float64
+) -> RegressionTask:
     """A noisy, partly nonlinear two-class problem on exactly whitened inputs."""
     generator = np.random.default_rng(seed)
     x = generator.normal(size=(samples, dimension)) @ generator.normal(size=(dimension, dimension))
@@ -22,10 +24,10 @@ def whitened_task(samples: int = 300, dimension: int = 6, seed: int = 0, dtype: 
     y = np.sign(x[:, 0] + 0.7 * np.abs(x[:, 1]) - 0.4 + 0.5 * generator.normal(size=samples))
     tensor = torch.from_numpy(x).to(dtype), torch.from_numpy(y).to(dtype)
     half = samples // 2
-    return Task(*tensor, tensor[0][:half], tensor[1][:half], y @ x / samples, x.T @ x / samples)
+    return RegressionTask(*tensor, tensor[0][:half], tensor[1][:half], y @ x / samples, x.T @ x / samples)
 
 
-def by_autograd(shape: MlpShape, weights: np.ndarray, epsilon: float, task: Task) -> np.ndarray:
+def by_autograd(shape: MlpShape, weights: np.ndarray, epsilon: float, task: RegressionTask) -> np.ndarray:
     layers = [torch.from_numpy(layer.copy()).requires_grad_() for layer in shape.split(weights)]
     act = task.x_train
     for layer in layers[:-1]:

@@ -8,7 +8,7 @@ import torch
 from second_device import lazy_device
 
 from tangentbench.networks import leaky_mlp, leaky_mlp_device
-from tangentbench.networks.leaky_mlp import Task, draw
+from tangentbench.networks.leaky_mlp import RegressionTask, draw
 from tangentbench.networks.leaky_mlp_device import Batch, outputs_on_device, velocity_on_device
 from tangentbench.networks.mlp_shape import MlpShape
 
@@ -16,11 +16,11 @@ SAMPLES, DIMENSION, WIDTH = 50, 6, 5
 EPSILONS = np.array([0.0, 0.3, 1.0])
 
 
-def task_of(dtype: torch.dtype) -> Task:
+def task_of(dtype: torch.dtype) -> RegressionTask:
     generator = np.random.default_rng(0)
     x = torch.from_numpy(generator.normal(size=(SAMPLES, DIMENSION))).to(dtype)
     y = torch.from_numpy(generator.choice([-1.0, 1.0], SAMPLES)).to(dtype)
-    return Task(x, y, x[:20], y[:20], np.zeros(DIMENSION), np.eye(DIMENSION))
+    return RegressionTask(x, y, x[:20], y[:20], np.zeros(DIMENSION), np.eye(DIMENSION))
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])

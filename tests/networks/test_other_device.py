@@ -26,7 +26,7 @@ from tangentbench.studies.tensor_programs.measure.ensembles import Ensemble, Tas
 from tangentbench.theory.sequences import Sequences
 from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.engines import full_batch
-from tangentbench.training.engines.ensembles import Schedule, train
+from tangentbench.training.engines.ensembles import EnsembleSchedule, train
 from tangentbench.training.engines.full_batch import Stage, StagedSession, train_in_stages
 
 RNG = np.random.default_rng(0)
@@ -67,7 +67,7 @@ def test_kernels_of_random_networks_there_are_the_cpus(name: str, monkeypatch: p
 
 INPUTS = torch.rand(4, 6, generator=torch.Generator().manual_seed(0))
 LABELS = torch.tensor([0, 2, 1, 2])
-SPAN, SCHEDULE = Span.of(INPUTS), Schedule((1, 3), 3, 0.4, 0.9)
+SPAN, SCHEDULE = Span.of(INPUTS), EnsembleSchedule((1, 3), 3, 0.4, 0.9)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -92,7 +92,7 @@ def test_ensembles_there_are_the_cpus(layers: int, monkeypatch: pytest.MonkeyPat
 
 def test_batches_drawn_apart_train_together_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seed means the same networks, however many of them the device trains at a time."""
-    task = Task(SPAN, LABELS, 3, 2, "maximal_update", Schedule((2,), 4, 0.4, 0.9))
+    task = Task(SPAN, LABELS, 3, 2, "maximal_update", EnsembleSchedule((2,), 4, 0.4, 0.9))
     ensemble = Ensemble("laplace", "all", 4, runs=5)
     size = small_mlp.bytes_per_network(SPAN.shape(4, 2, 3))
     monkeypatch.setattr(study, "_BATCH_BYTES", 2 * size)

@@ -9,7 +9,7 @@ import torch
 from tangentbench.errors import UnknownName
 from tangentbench.networks.small_mlp import ShallowNets, Span, bytes_per_network, draw
 from tangentbench.networks.weight_distributions import DISTRIBUTIONS
-from tangentbench.training.engines.ensembles import Schedule, _losses_of, train
+from tangentbench.training.engines.ensembles import EnsembleSchedule, losses_of, train
 
 CLASSES = 3
 INPUTS = torch.rand(4, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -64,7 +64,7 @@ def test_training_together_is_training_one_by_one(layers, parametrisation):
     span = Span.of(INPUTS)
     nets = nets_of(span, layers, parametrisation)
     alone = [plain_losses(nets, run, span.inputs, 6, 0.4, 0.9, lambda epoch: [torch.arange(4)]) for run in range(3)]
-    together = train(nets, span, LABELS, CLASSES, Schedule((1, 3, 6), 100, 0.4, 0.9), never)
+    together = train(nets, span, LABELS, CLASSES, EnsembleSchedule((1, 3, 6), 100, 0.4, 0.9), never)
     for run, (losses, norm) in enumerate(alone):
         np.testing.assert_allclose(together["train_loss"][:, run], [losses[0], losses[2], losses[5]], rtol=1e-10)
         assert together["readout_norm"][-1, run] == pytest.approx(norm, rel=1e-10)
@@ -78,7 +78,7 @@ def test_batches_follow_the_order_of_the_epoch():
         return torch.randperm(4, generator=torch.Generator().manual_seed(epoch))
 
     losses, _ = plain_losses(nets, 1, span.inputs, 3, 0.2, 0.9, lambda epoch: order(epoch).split(3))
-    together = train(nets, span, LABELS, CLASSES, Schedule((2, 3), 3, 0.2, 0.9), order)
+    together = train(nets, span, LABELS, CLASSES, EnsembleSchedule((2, 3), 3, 0.2, 0.9), order)
     np.testing.assert_allclose(together["train_loss"][:, 1], losses[1:], rtol=1e-10)
 
 
@@ -89,7 +89,7 @@ def test_span_gives_the_losses_of_all_coordinates():
     whole = Span(INPUTS / 7**0.5, torch.eye(7, dtype=torch.float64))
     full = nets_of(whole, 1)
     reduced = ShallowNets(torch.matmul(span.basis.T, full.first), None, full.last.clone(), full.output_scale, 5.0)
-    schedule = Schedule((1, 5), 100, 0.5, 0.9)
+    schedule = EnsembleSchedule((1, 5), 100, 0.5, 0.9)
     first = train(full, whole, LABELS, CLASSES, schedule, never)
     second = train(reduced, span, LABELS, CLASSES, schedule, never)
     np.testing.assert_allclose(first["train_loss"], second["train_loss"], rtol=1e-10)
@@ -126,7 +126,7 @@ def test_loss_is_torchs():
     span = Span.of(INPUTS)
     nets = nets_of(span, 2)
     expected = torch.nn.functional.cross_entropy(nets.outputs(span.inputs)[2], LABELS)
-    assert _losses_of(nets, span.inputs, LABELS)[2] == pytest.approx(float(expected))
+    assert losses_of(nets, span.inputs, LABELS)[2] == pytest.approx(float(expected))
 
 
 def test_bytes_count_weights_and_momenta():

@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 from tangentbench.datasets import Dataset
 from tangentbench.errors import InvalidConfig, TangentbenchError, UnknownName
 from tangentbench.networks import leaky_mlp
-from tangentbench.networks.leaky_mlp import Task, draw, linear_velocity, outputs, task_of, velocity
+from tangentbench.networks.leaky_mlp import RegressionTask, draw, linear_velocity, outputs, task_of, velocity
 from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.studies.bounds.measure.assumption import projected_loss
 from tangentbench.studies.bounds.measure.atlas import atlas
@@ -88,9 +88,9 @@ def read(record: type[S], raw: dict[str, Any]) -> S:
     return read_settings(record, raw, "catalogue.yaml", "artifacts.x.settings")
 
 
-def double(task: Task) -> Task:
+def double(task: RegressionTask) -> RegressionTask:
     tensors = (task.x_train, task.y_train, task.x_test, task.y_test)
-    return Task(*(one.to(torch.float64) for one in tensors), task.correlation, task.moment)
+    return RegressionTask(*(one.to(torch.float64) for one in tensors), task.correlation, task.moment)
 
 
 @pytest.mark.parametrize("depth", [2, 3])
@@ -129,7 +129,7 @@ def test_lemma_6_7_1_as_printed_fails_where_labels_lean_to_one_side_and_its_mend
     x = x @ vectors / np.sqrt(values)
     y = -np.ones(samples)
     tensors = torch.from_numpy(x), torch.from_numpy(y)
-    task = Task(*tensors, *tensors, y @ x / samples, x.T @ x / samples)
+    task = RegressionTask(*tensors, *tensors, y @ x / samples, x.T @ x / samples)
     shape = MlpShape(2, 64, dimension)
     start = draw(shape, beta, "full_rank", (0,))[None]
     rho = root_stable_rank(shape.split(start)[0][0])

@@ -36,7 +36,7 @@ _WHITE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class RegressionTask:
     """Whitened inputs, labels of -1 and 1, and the statistics that a linear network needs of them."""
 
     x_train: Tensor
@@ -63,7 +63,7 @@ class Task:
         return round(float(np.trace(self.moment)))
 
 
-def task_of(dataset: Dataset, dtype: torch.dtype = torch.float32) -> Task:
+def task_of(dataset: Dataset, dtype: torch.dtype = torch.float32) -> RegressionTask:
     """A two-class data set with whitened vectors as a task; class 0 becomes -1 and class 1 becomes 1."""
     if len(dataset.classes) != 2 or dataset.x_train.ndim != 2:
         raise TangentbenchError(f"{dataset.name}: this study needs vectors of two classes (transforms binary, flatten)")
@@ -73,7 +73,7 @@ def task_of(dataset: Dataset, dtype: torch.dtype = torch.float32) -> Task:
     projector_error = np.abs(moment @ moment - moment).max()
     if projector_error > _WHITE:
         raise TangentbenchError(f"{dataset.name}: its inputs are not whitened: add `whiten: {{centre: false}}` to it")
-    return Task(
+    return RegressionTask(
         x_train=torch.from_numpy(dataset.x_train).to(dtype),
         y_train=torch.from_numpy(signs[0]).to(dtype),
         x_test=torch.from_numpy(dataset.x_test).to(dtype),
@@ -116,7 +116,7 @@ def outputs(shape: MlpShape, weights: Weights, epsilons: Weights, x: Tensor) -> 
     return result.numpy().astype(np.float64)
 
 
-def velocity(shape: MlpShape, weights: Weights, epsilons: Weights, task: Task) -> Weights:
+def velocity(shape: MlpShape, weights: Weights, epsilons: Weights, task: RegressionTask) -> Weights:
     """dW/dt of gradient flow (6.4) on the loss |Y - f(X~)|^2 / 2m, for every run: (R, P)."""
     runs = _prepared(shape, weights, task.x_train.dtype)
     slopes = (1.0 - epsilons).tolist()

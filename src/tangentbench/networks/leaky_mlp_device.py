@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tangentbench.device import CPU, current
 from tangentbench.networks import leaky_mlp
-from tangentbench.networks.leaky_mlp import Task, blocks
+from tangentbench.networks.leaky_mlp import RegressionTask, blocks
 from tangentbench.networks.mlp_shape import MlpShape, Weights
 
 _BLOCK_BYTES = 256 * 2**20
@@ -33,7 +33,7 @@ def outputs_on_device(shape: MlpShape, weights: Weights, epsilons: Weights, x: T
     return torch.cat(parts, dim=1)[:, :, 0].double().cpu().numpy()
 
 
-def velocity_on_device(shape: MlpShape, task: Task) -> Callable[[Weights, Weights], Weights]:
+def velocity_on_device(shape: MlpShape, task: RegressionTask) -> Callable[[Weights, Weights], Weights]:
     """`leaky_mlp.velocity` as a function of weights and nonlinearities; the examples are moved once."""
     device = current()
     if device.type == CPU:

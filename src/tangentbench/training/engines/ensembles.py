@@ -15,7 +15,7 @@ from tangentbench.networks.stack import on_device
 
 
 @dataclass(frozen=True)
-class Schedule:
+class EnsembleSchedule:
     """How an ensemble is trained and when it is looked at."""
 
     epochs: tuple[int, ...]
@@ -26,7 +26,12 @@ class Schedule:
 
 
 def train(
-    nets: ShallowNets, span: Span, labels: Tensor, classes: int, schedule: Schedule, orders: Callable[[int], Tensor]
+    nets: ShallowNets,
+    span: Span,
+    labels: Tensor,
+    classes: int,
+    schedule: EnsembleSchedule,
+    orders: Callable[[int], Tensor],
 ) -> dict[str, np.ndarray]:
     """Train loss on all inputs and readout norm of every network after the given epochs, each (epochs, R).
 
@@ -43,7 +48,7 @@ def _take_epochs(
     inputs: Tensor,
     labels: Tensor,
     targets: Tensor,
-    schedule: Schedule,
+    schedule: EnsembleSchedule,
     orders: Callable[[int], Tensor],
 ) -> dict[str, np.ndarray]:
     """What `train` does, with networks and examples on one device."""
@@ -58,12 +63,12 @@ def _take_epochs(
                 chosen = order[start : start + schedule.batch]
                 nets.descend(inputs[chosen], targets[chosen], schedule.step, schedule.momentum)
         if epoch in schedule.epochs:
-            losses.append(_losses_of(nets, inputs, labels).cpu().numpy())
+            losses.append(losses_of(nets, inputs, labels).cpu().numpy())
             norms.append(nets.readout_norms().cpu().numpy())
     return {"train_loss": np.stack(losses), "readout_norm": np.stack(norms)}
 
 
-def _losses_of(nets: ShallowNets, inputs: Tensor, labels: Tensor) -> Tensor:
+def losses_of(nets: ShallowNets, inputs: Tensor, labels: Tensor) -> Tensor:
     """The mean cross-entropy of each network on the inputs (N, r), (R,)."""
     outputs = nets.outputs(inputs)
     return cross_entropy(outputs, labels.expand(len(outputs), -1))

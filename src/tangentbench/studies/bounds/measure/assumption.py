@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tangentbench.studies.bounds.measure.runs import Family, Trained, task_with_side, train
+from tangentbench.studies.bounds.measure.runs import Family, TrainedRuns, task_with_side, train
 from tangentbench.studies.bounds.settings import Assumption
 from tangentbench.studies.registry import Context, study
 
@@ -22,7 +22,7 @@ def projected_loss(context: Context, settings: Assumption) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True).assign(shown_offset=settings.shown_offset)
 
 
-def _run_rows(trained: Trained, position: int) -> pd.DataFrame:
+def _run_rows(trained: TrainedRuns, position: int) -> pd.DataFrame:
     family = trained.family
     x = family.task.x_train.numpy().astype(np.float64)
     y = family.task.y_train.numpy().astype(np.float64)

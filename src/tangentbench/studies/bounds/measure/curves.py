@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from tangentbench.studies.bounds.measure.runs import Array, Family, Trained, task_with_side, train
+from tangentbench.studies.bounds.measure.runs import Array, Family, TrainedRuns, task_with_side, train
 from tangentbench.studies.bounds.settings import Curves
 from tangentbench.studies.registry import Context, study
 from tangentbench.theory.nearly_linear import (
@@ -67,13 +67,13 @@ def bound_curves(context: Context, settings: Curves) -> pd.DataFrame:
     return _with_best(pd.concat(frames, ignore_index=True))
 
 
-def _run_rows(trained: Trained, position: int, settings: Curves) -> pd.DataFrame:
+def _run_rows(trained: TrainedRuns, position: int, settings: Curves) -> pd.DataFrame:
     measured = _measured(trained, position, settings.qs)
     choices = product(settings.kappas, settings.precisions, settings.qs)
     return pd.concat([_curve(trained, position, measured, _Choice(*choice), settings) for choice in choices])
 
 
-def _measured(trained: Trained, position: int, qs: Sequence[float]) -> dict[Any, Array]:
+def _measured(trained: TrainedRuns, position: int, qs: Sequence[float]) -> dict[Any, Array]:
     """Risks and weights of a run at all times, each (K,); the margin risks have their q as key."""
     family = trained.family
     y_train, y_test = family.task.y_train.numpy(), family.task.y_test.numpy()
@@ -101,7 +101,7 @@ def first_time_below(times: Array, risk: Array) -> float:
 
 
 def _curve(
-    trained: Trained, position: int, measured: Mapping[Any, Array], choice: _Choice, settings: Curves
+    trained: TrainedRuns, position: int, measured: Mapping[Any, Array], choice: _Choice, settings: Curves
 ) -> pd.DataFrame:
     family = trained.family
     run, depth, task = family.runs[position], family.shape.depth, family.task

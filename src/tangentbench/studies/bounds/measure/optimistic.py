@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tangentbench.networks.leaky_mlp import Task
-from tangentbench.studies.bounds.measure.runs import Array, Family, Trained, task_with_side, train, train_linear
+from tangentbench.networks.leaky_mlp import RegressionTask
+from tangentbench.studies.bounds.measure.runs import Array, Family, TrainedRuns, task_with_side, train, train_linear
 from tangentbench.studies.bounds.settings import Optimistic
 from tangentbench.studies.registry import Context, study
 from tangentbench.theory.nearly_linear import misclassification_risk, optimistic_bound
@@ -63,7 +63,7 @@ def largest_epsilon(table: pd.DataFrame, reduce: str, phase: str = "phase") -> p
     return table[keys].join(largest, on=keys)["largest"]
 
 
-def _run_rows(network: Trained, linear: Trained, position: int, settings: Optimistic) -> pd.DataFrame:
+def _run_rows(network: TrainedRuns, linear: TrainedRuns, position: int, settings: Optimistic) -> pd.DataFrame:
     task = network.family.task
     labels = task.y_train.numpy().astype(np.float64), task.y_test.numpy().astype(np.float64)
     own = _outputs(network, position)
@@ -78,13 +78,13 @@ def _run_rows(network: Trained, linear: Trained, position: int, settings: Optimi
     )
 
 
-def _outputs(trained: Trained, position: int, epsilon: float | None = None) -> Pair:
+def _outputs(trained: TrainedRuns, position: int, epsilon: float | None = None) -> Pair:
     """Of a run on the training and the test set; `epsilon` replaces its nonlinearity."""
     task = trained.family.task
     return trained.outputs(position, task.x_train, epsilon), trained.outputs(position, task.x_test, epsilon)
 
 
-def _proxy_outputs(own: Pair, linear: Trained, position: int, proxies: Sequence[str]) -> dict[str, Pair]:
+def _proxy_outputs(own: Pair, linear: TrainedRuns, position: int, proxies: Sequence[str]) -> dict[str, Pair]:
     """Of the proxy models, which have the linear network's weights and the network's nonlinearity, or none."""
     first = _outputs(linear, position)
     outputs: dict[str, Pair] = {}
@@ -98,7 +98,7 @@ def _proxy_outputs(own: Pair, linear: Trained, position: int, proxies: Sequence[
     return outputs
 
 
-def _common_columns(network: Trained, own: Pair, labels: Pair, settings: Optimistic) -> pd.DataFrame:
+def _common_columns(network: TrainedRuns, own: Pair, labels: Pair, settings: Optimistic) -> pd.DataFrame:
     """What is the same for all proxies: the network's loss and risks, the best linear model's, and the phases."""
     task = network.family.task
     loss = 0.5 * np.mean((labels[0] - own[0]) ** 2, axis=1)
@@ -120,7 +120,7 @@ def _common_columns(network: Trained, own: Pair, labels: Pair, settings: Optimis
     )
 
 
-def corrected(network_on_train: Array, first: Pair, task: Task) -> Pair:
+def corrected(network_on_train: Array, first: Pair, task: RegressionTask) -> Pair:
     """The proxy of second order (6.25): the first one plus the linear map that fits what it lacks on the train set."""
     x_train, x_test = task.x_train.numpy().astype(np.float64), task.x_test.numpy().astype(np.float64)
     inverse = np.linalg.pinv(task.moment, rcond=_RELATIVE_RANK, hermitian=True)
@@ -128,7 +128,7 @@ def corrected(network_on_train: Array, first: Pair, task: Task) -> Pair:
     return first[0] + correction @ x_train.T, first[1] + correction @ x_test.T
 
 
-def _best_linear(task: Task) -> Array:
+def _best_linear(task: RegressionTask) -> Array:
     """Y X~^+, shape (d,)."""
     inverse = np.linalg.pinv(task.moment, rcond=_RELATIVE_RANK, hermitian=True)
     return np.asarray(task.correlation @ inverse)

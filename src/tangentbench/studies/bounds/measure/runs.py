@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.networks.leaky_mlp import Task, draw, linear_velocity, task_of
+from tangentbench.networks.leaky_mlp import RegressionTask, draw, linear_velocity, task_of
 from tangentbench.networks.leaky_mlp_device import outputs_on_device, velocity_on_device
 from tangentbench.networks.mlp_shape import MlpShape
 from tangentbench.studies.bounds.settings import Solver, Times, Trainings
@@ -40,7 +40,7 @@ class Run:
 class Family:
     """Networks of one shape on one task, and when they are looked at."""
 
-    task: Task
+    task: RegressionTask
     shape: MlpShape
     runs: Sequence[Run]
     start: Array
@@ -49,7 +49,7 @@ class Family:
     """(K,), from 0 on."""
 
     @classmethod
-    def of(cls, settings: Trainings, task: Task, depth: int, seed: int) -> Family:
+    def of(cls, settings: Trainings, task: RegressionTask, depth: int, seed: int) -> Family:
         runs = _runs(settings)
         shape = MlpShape(depth, settings.width, task.x_train.shape[1])
         start = np.stack([draw(shape, run.beta, run.input_layer, (seed, run.seed)) for run in runs])
@@ -65,7 +65,7 @@ class Family:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedRuns:
     """Weights (K, R, P) of a family at its times."""
 
     family: Family
@@ -92,7 +92,7 @@ def _time_grid(times: Times, smallest_beta: float, s: float, depth: int) -> Arra
     return np.concatenate([[0.0], np.geomspace(times.first_share * end, end, times.points - 1)])
 
 
-def task_with_side(context: Context, side: int, samples: int) -> Task:
+def task_with_side(context: Context, side: int, samples: int) -> RegressionTask:
     """The task whose images have this side; a data set's name ends with it, as in mnist_binary_7x7."""
     fitting = {name: data for name, data in context.datasets.items() if name.endswith(f"_{side}x{side}")}
     if not fitting:
@@ -106,7 +106,7 @@ def task_with_side(context: Context, side: int, samples: int) -> Task:
     return task_of(dataset)
 
 
-def train(context: Context, family: Family, solver: Solver) -> Trained:
+def train(context: Context, family: Family, solver: Solver) -> TrainedRuns:
     """Follow the gradient flow of all runs as one batch."""
     shape, task = family.shape, family.task
     how = FlowSolver(solver.method, tolerance=solver.tolerance, step=solver.learning_rate)
@@ -123,10 +123,10 @@ def train(context: Context, family: Family, solver: Solver) -> Trained:
             checkpoint=checkpoint_in(context.work, f"flow-depth{shape.depth}-inputs{shape.inputs}", *identity),
             on_progress=lambda share: bar.update(share - bar.n),
         )
-    return Trained(family, flow.weights)
+    return TrainedRuns(family, flow.weights)
 
 
-def train_linear(family: Family) -> Trained:
+def train_linear(family: Family) -> TrainedRuns:
     """The linear networks (epsilon = 0) from the same initial weights, from sufficient statistics."""
     task = family.task
     flow = follow(
@@ -136,4 +136,4 @@ def train_linear(family: Family) -> Trained:
         FlowSolver(tolerance=_LINEAR_TOLERANCE),
         label="the linear network",
     )
-    return Trained(family, flow.weights)
+    return TrainedRuns(family, flow.weights)

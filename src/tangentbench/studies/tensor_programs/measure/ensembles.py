@@ -27,7 +27,7 @@ from tangentbench.studies.tensor_programs.settings import (
     TwoHiddenLayers,
 )
 from tangentbench.theory.transport import disjoint_parts, gap_along_the_others, wasserstein
-from tangentbench.training.engines.ensembles import Schedule, train
+from tangentbench.training.engines.ensembles import EnsembleSchedule, train
 
 _BATCH_BYTES = 4 * 2**20
 """Weights and momenta of networks that are drawn and train together: as many as the processor's cache holds."""
@@ -70,7 +70,7 @@ class Task:
     classes: int
     hidden_layers: int
     parametrisation: str
-    schedule: Schedule
+    schedule: EnsembleSchedule
 
     @classmethod
     def of(cls, dataset: Dataset, settings: Ensembles, hidden_layers: int) -> Task:
@@ -84,7 +84,7 @@ class Task:
             classes=len(dataset.classes),
             hidden_layers=hidden_layers,
             parametrisation=training.parametrisation,
-            schedule=Schedule(epochs, batch, training.learning_rate, training.momentum),
+            schedule=EnsembleSchedule(epochs, batch, training.learning_rate, training.momentum),
         )
 
     def measure(self, context: Context, ensemble: Ensemble) -> dict[str, np.ndarray]:
