@@ -19,7 +19,7 @@ from tangentbench.studies.conditioning.settings import Schedule, Trainings
 from tangentbench.studies.registry import Context, figure_function, study_function
 from tangentbench.studies.settings import read_settings
 from tangentbench.suite.catalogue import load_catalogue
-from tangentbench.training.optimisers import UPDATES, StepDecay, StepDrops
+from tangentbench.training.optimisers import OPTIMISERS, StepDecay, StepDrops
 
 PATHS = Paths(find_root())
 FIGURES = tuple(f"conditioning_fig{number}" for number in (1, 3, 4, 5, 7, 8))
@@ -229,7 +229,7 @@ def test_a_shortened_schedule_drops_at_the_same_shares():
 
 
 def test_every_optimiser_of_the_training_loop_can_be_set():
-    for name in UPDATES:
+    for name in OPTIMISERS:
         assert settings_of(["fc_2"], ["selu"], schedule={**SCHEDULE, "optimiser": name}).schedule.optimiser == name
 
 
