@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from tqdm import tqdm
@@ -30,6 +30,24 @@ BLOCK_TABLE_BYTES = 128 << 20
 BLOCK_ENTRY_LAYERS = 4e9  # a few seconds of work, the step of the progress bar
 
 
+class Computing(TypedDict, total=False):
+    """How a kernel is computed, which does not change what is computed; every option may be left out.
+
+    dtype: of the computation and the result; None is float64 for float64 images and float32 for all others. float32
+        is good to 1e-5: entries whose angles sink into its rounding, as where almost all patches look alike (raw
+        photographs of the sky), are computed in double (small_angles.py). Only "neural-tangents" does without that.
+    backend: "auto" is CUDA where there is a device ("triton", or "torch" for images over 64 x 64), else the native
+        core, or torch where it was not built; "neural-tangents" is slow and independent.
+    threads: of the native core; None is every core this process may use (OMP_NUM_THREADS if that is less).
+    progress: whether a bar is shown for long computations.
+    """
+
+    dtype: Any
+    backend: Backend
+    threads: int | None
+    progress: bool
+
+
 def cntk(
     x1: np.ndarray,
     x2: np.ndarray | None = None,
@@ -38,10 +56,7 @@ def cntk(
     kind: Kind = "ntk",
     train_first_last: bool | None = None,
     filter: int = 3,
-    dtype: Any = None,
-    backend: Backend = "auto",
-    threads: int | None = None,
-    progress: bool = True,
+    **computing: Unpack[Computing],
 ) -> np.ndarray:
     """The kernel of every image of x1 with every image of x2, or of x1 with itself (then half is computed): (n1, n2).
 
@@ -52,18 +67,25 @@ def cntk(
     train_first_last: None is the paper's choice, False with "gap" and True with "flatten". With depth 2 and False
         nothing is trained and the tangent kernel is zero.
     filter: side of the square filters, odd.
-    dtype: of the computation and the result; None is float64 for float64 images and float32 for all others. float32
-        is good to 1e-5: entries whose angles sink into its rounding, as where almost all patches look alike (raw
-        photographs of the sky), are computed in double (small_angles.py). Only "neural-tangents" does without that.
-    backend: "auto" is CUDA where there is a device ("triton", or "torch" for images over 64 x 64), else the native
-        core, or torch where it was not built; "neural-tangents" is slow and independent.
-    threads: of the native core; None is every core this process may use (OMP_NUM_THREADS if that is less).
+    computing: any of `Computing`, by name: dtype, backend, threads, progress.
 
     Example:
         gram = cntk(images, depth=11)                       # CNTK-GAP with 10 convolutions
         cross = cntk(test, images, depth=4, pooling="flatten")
     """
-    architecture = CntkSpec.checked(depth, pooling, kind, train_first_last, filter)
+    return _computed(x1, x2, CntkSpec.checked(depth, pooling, kind, train_first_last, filter), **computing)
+
+
+def _computed(
+    x1: np.ndarray,
+    x2: np.ndarray | None,
+    architecture: CntkSpec,
+    *,
+    dtype: Any = None,
+    backend: Backend = "auto",
+    threads: int | None = None,
+    progress: bool = True,
+) -> np.ndarray:
     precision = computing_type(x1, x2, dtype)
     first = checked_images(x1, "x1", precision)
     second = None if x2 is None else checked_images(x2, "x2", precision)

@@ -11,9 +11,9 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import scipy.linalg
@@ -97,6 +97,28 @@ class Regression:
         return self.only.accuracy
 
 
+class SolverOptions(TypedDict, total=False):
+    """How a regression is solved; every option may be left out.
+
+    dtype: of the factor; float32 halves memory and time and is refined to float64's accuracy. "auto", the default,
+        takes float64 where it fits in memory, then float32, then float64 on disk.
+    jitter: "auto" adds the least power of ten that makes a singular matrix solvable, and says so.
+    tolerance: relative residual that a solution must reach (1e-10), in at most `max_iterations` (1000).
+    scratch: a folder for the factor, where a killed factorisation is resumed; needed only if memory is short (a store
+        then uses a folder of its own).
+    memory_limit: bytes beside the matrix; by default most of what the machine has free.
+    progress: whether bars are shown.
+    """
+
+    dtype: DTypeLike | Literal["auto"]
+    jitter: Literal["auto"] | None
+    tolerance: float
+    max_iterations: int
+    scratch: Path | str | None
+    memory_limit: float | None
+    progress: bool
+
+
 def regress(
     gram: Matrix | ArrayLike,
     labels: ArrayLike,
@@ -105,24 +127,13 @@ def regress(
     *,
     ridge: float | Sequence[float] = 0.0,
     method: Method = "auto",
-    dtype: DTypeLike | Literal["auto"] = "auto",
-    jitter: Literal["auto"] | None = None,
-    tolerance: float = 1e-10,
-    max_iterations: int = 1000,
-    scratch: Path | str | None = None,
-    memory_limit: float | None = None,
-    progress: bool = True,
+    **options: Unpack[SolverOptions],
 ) -> Regression:
     """Fit labels on a symmetric Gram matrix (n, n), and predict where a test matrix (t, n) is given.
 
     labels: whole numbers (n,), coded as -0.1 1 + e_c, or real targets (n,) or (n, m).
     ridge: what is added to the diagonal, one number or a path of them.
-    dtype: of the factor; float32 halves memory and time and is refined to float64's accuracy. "auto" takes float64
-        where it fits in memory, then float32, then float64 on disk.
-    jitter: "auto" adds the least power of ten that makes a singular matrix solvable, and says so.
-    scratch: a folder for the factor, where a killed factorisation is taken up again; needed only if memory is short
-        (a store then uses a folder of its own).
-    memory_limit: bytes beside the matrix.
+    options: any of `SolverOptions`, by name.
 
     Example:
         fit = regress(gram, labels, test_gram, test_labels)
@@ -137,9 +148,7 @@ def regress(
     ridges = np.atleast_1d(np.asarray(ridge, np.float64))
     if ridges.ndim != 1 or ridges.size == 0 or not (np.isfinite(ridges) & (ridges >= 0)).all():
         raise UnfitArray(f"the ridge is {ridge}: give numbers of at least 0")
-    solver = _RegressionSolver(
-        matrix, targets, dtype, jitter, tolerance, max_iterations, scratch, memory_limit, progress
-    )
+    solver = _RegressionSolver(matrix, targets, **options)
     by_ridge = solver.path(sorted(set(ridges.tolist())), method)
     solver.clear()
     return Regression(tuple(outcome_of(by_ridge[value], test_gram, test_labels) for value in ridges.tolist()))
@@ -178,16 +187,16 @@ class _RegressionSolver:
 
     matrix: Matrix
     targets: Float64
-    dtype: DTypeLike | Literal["auto"]
-    jitter: Literal["auto"] | None
-    tolerance: float
-    max_iterations: int
-    scratch: Path | str | None
-    memory_limit: float | None
-    progress: bool
-    factor: Cholesky | None = None
-    factor_ridge: float = 0.0
-    low_rank: tuple[Float64, Float64] | None = None
+    dtype: DTypeLike | Literal["auto"] = "auto"
+    jitter: Literal["auto"] | None = None
+    tolerance: float = 1e-10
+    max_iterations: int = 1000
+    scratch: Path | str | None = None
+    memory_limit: float | None = None
+    progress: bool = True
+    factor: Cholesky | None = field(default=None, init=False)
+    factor_ridge: float = field(default=0.0, init=False)
+    low_rank: tuple[Float64, Float64] | None = field(default=None, init=False)
 
     @property
     def count(self) -> int:
