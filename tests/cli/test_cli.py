@@ -14,10 +14,12 @@ from tangentbench.cli.main import COMMANDS, group
 from tangentbench.cli.output import duration
 from tangentbench.kernels.cntk import BACKENDS
 from tangentbench.paths import HOME_VARIABLE, Paths
+from tangentbench.studies.work import work_model
 from tangentbench.suite.catalogue import load_catalogue
 
 CATALOGUE = load_catalogue(Paths(ROOT))
 NAMES = [artifact.name for artifact in CATALOGUE]
+PRICED = [artifact.name for artifact in CATALOGUE if work_model(artifact.study, artifact.name)]
 
 
 def call(*arguments: str) -> Result:
@@ -52,8 +54,8 @@ def test_list_of_one_study() -> None:
     assert {record["study"] for record in call_json("list", "npk")} == {"npk"}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_artifact_has_an_estimate_at_every_scale(name: str) -> None:
+@pytest.mark.parametrize("name", PRICED)
+def test_an_artifact_with_a_work_model_has_an_estimate_at_every_scale(name: str) -> None:
     for scale in ("quick", "cpu", "paper"):
         record = call_json("estimate", name, "--scale", scale)
         assert record["core_hours"] > 0
@@ -63,8 +65,8 @@ def test_every_artifact_has_an_estimate_at_every_scale(name: str) -> None:
 
 
 def test_estimates_add_up() -> None:
-    whole = call_json("estimate", *NAMES, "--scale", "cpu")
-    parts = [call_json("estimate", name, "--scale", "cpu")["artifacts"][name] for name in NAMES]
+    whole = call_json("estimate", *PRICED, "--scale", "cpu")
+    parts = [call_json("estimate", name, "--scale", "cpu")["artifacts"][name] for name in PRICED]
     assert whole["core_hours"] == pytest.approx(sum(part["core_hours"] for part in parts))
     assert whole["memory_gib"] == max(part["memory_gib"] for part in parts)
 

@@ -35,7 +35,7 @@ def test_every_table_and_figure_of_the_papers_is_listed() -> None:
     of_the_papers = [artifact.name for artifact in CATALOGUE if artifact.origin == "paper"]
     assert len(NAMES) == 44
     assert set(CATALOGUE.studies) >= set(LISTED)
-    assert sorted(of_the_papers) == sorted(NAMES)
+    assert set(of_the_papers) >= set(NAMES)
 
 
 @ARTIFACTS

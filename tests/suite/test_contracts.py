@@ -12,6 +12,7 @@ from tangentbench.datasets.prepare.recipes import load_recipes
 from tangentbench.errors import InvalidConfig
 from tangentbench.paths import Paths
 from tangentbench.studies.registry import check_settings, figure_function, study_function
+from tangentbench.studies.work import work_model
 from tangentbench.suite.catalogue import Artifact, load_catalogue
 from tangentbench.suite.costs import estimate, load_unit_costs
 
@@ -39,9 +40,11 @@ def test_figure_takes_table_and_artifact(artifact: Artifact) -> None:
     assert len(inspect.signature(figure_function(artifact)).parameters) == 2
 
 
-@every
+@pytest.mark.parametrize(
+    "artifact", [one for one in CATALOGUE if work_model(one.study, one.name)], ids=lambda artifact: artifact.name
+)
 @pytest.mark.parametrize("scale", SCALES)
-def test_cost_model_takes_the_settings(artifact: Artifact, scale: str) -> None:
+def test_a_work_model_takes_the_settings(artifact: Artifact, scale: str) -> None:
     assert estimate(artifact, scale, load_unit_costs(PATHS), PATHS).core_hours
 
 

@@ -9,7 +9,7 @@ from tangentbench.cli.examples import examples
 from tangentbench.cli.output import duration, json_option, open_project, print_json, print_table
 from tangentbench.config import SCALES
 from tangentbench.suite.catalogue import Artifact
-from tangentbench.suite.costs import Estimate, estimate, load_unit_costs
+from tangentbench.suite.costs import MODEL, Estimate, estimate, load_unit_costs
 
 
 @click.command(
@@ -18,7 +18,10 @@ from tangentbench.suite.costs import Estimate, estimate, load_unit_costs
 @click.argument("targets", nargs=-1)
 @json_option
 def command(targets: tuple[str, ...], as_json: bool) -> None:
-    """List every artifact with its cost at each scale (core time of one run)."""
+    """List every artifact with its cost at each scale (core time of one run).
+
+    ≈ marks a guess from a recorded run at a smaller scale, for an artifact without a work model.
+    """
     paths, catalogue = open_project()
     prices = load_unit_costs(paths)
     chosen = catalogue.select(targets or ("all",))
@@ -33,13 +36,19 @@ def command(targets: tuple[str, ...], as_json: bool) -> None:
         (
             Text(one.name, style="bold"),
             one.kind,
-            *(duration(costs[one.name][scale].core_hours) for scale in SCALES),
+            *(cost_cell(costs[one.name][scale]) for scale in SCALES),
             one.reference,
             one.title,
         )
         for one in chosen
     ]
     print_table(f"{len(chosen)} artifacts", ("artifact", "kind", *SCALES, "in the paper", "shows"), rows, right="--rrr")
+
+
+def cost_cell(cost: Estimate) -> str:
+    if not cost.known:
+        return "unknown"
+    return duration(cost.core_hours) if cost.basis == MODEL else f"≈ {duration(cost.core_hours)}"
 
 
 def record(artifact: Artifact, costs: dict[str, Estimate]) -> dict[str, object]:

@@ -13,37 +13,41 @@ from tangentbench.studies.work import Work, work_model
 from tangentbench.suite.catalogue import Artifact
 from tangentbench.suite.gram_costs import matrices_gib
 from tangentbench.suite.gram_plans import part_plans
+from tangentbench.suite.recorded_runs import recorded_run
 
 SECONDS_PER_HOUR = 3600.0
 JOB_OVERHEAD_SECONDS = 6.0
 """Start of the interpreter and imports, table and figure, for each job."""
+MODEL = "work model"
 PROCESS_GIB = 0.5
 """An interpreter with torch and pandas loaded."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What building something takes; hours are None where no work model stands yet."""
+    """What building something takes, and what says so; all None where nothing does."""
 
     core_hours: float | None
     gpu_hours: float | None
     memory_gib: float | None
     disk_gib: float | None
+    basis: str = MODEL
 
     @property
     def known(self) -> bool:
         return self.core_hours is not None
 
-    def as_record(self) -> dict[str, float | None]:
+    def as_record(self) -> dict[str, float | str | None]:
         return {
             "core_hours": self.core_hours,
             "gpu_hours": self.gpu_hours,
             "memory_gib": self.memory_gib,
             "disk_gib": self.disk_gib,
+            "basis": self.basis,
         }
 
 
-UNKNOWN = Estimate(None, None, None, None)
+UNKNOWN = Estimate(None, None, None, None, "unknown")
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def estimate(
     paths: Paths,
     used: Sequence[Artifact] = (),
 ) -> Estimate:
-    """The cost of one artifact at one scale, once those it uses are built; UNKNOWN while it has no work model."""
+    """The cost of one artifact at one scale, once those it uses are built; UNKNOWN if nothing says it."""
     parts = artifact.parts_at(scale)
     works = [
         _with_kept_tiles(one, artifact, scale, part)
@@ -72,7 +76,7 @@ def estimate(
         if (one := part_work(artifact, scale, part, used))
     ]
     if not works:
-        return UNKNOWN
+        return _from_recorded_run(artifact, scale, paths)
     seconds = [price(amount, prices, paths, artifact.name) for amount in works]
     overhead = JOB_OVERHEAD_SECONDS * (len(works) + 1)
     return Estimate(
@@ -87,6 +91,16 @@ def _with_kept_tiles(work: Work, artifact: Artifact, scale: str, part: str) -> W
     """Gram matrices whose tiles are jobs of their own stay on disk, all of a part's together."""
     kept = sum(matrices_gib(one.plan.images.train, one.plan.images.test) for one in part_plans(artifact, scale, part))
     return replace(work, disk_gib=max(work.disk_gib, kept))
+
+
+def _from_recorded_run(artifact: Artifact, scale: str, paths: Paths) -> Estimate:
+    """A first guess for an artifact without a work model; its memory and disk at this scale are not known."""
+    run = recorded_run(artifact, scale, paths)
+    if run is None:
+        return UNKNOWN
+    core_hours = run.growth * run.core_seconds / SECONDS_PER_HOUR
+    memory = run.memory_gib if run.scale == scale else None
+    return Estimate(core_hours, gpu_hours=None, memory_gib=memory, disk_gib=None, basis=run.basis)
 
 
 def price(work: Work, prices: Mapping[str, UnitCost], paths: Paths, what: str) -> dict[str, float]:
@@ -143,4 +157,5 @@ def total(estimates: Iterable[Estimate]) -> Estimate:
         gpu_hours=sum(one.gpu_hours or 0.0 for one in known),
         memory_gib=max(one.memory_gib or 0.0 for one in known),
         disk_gib=sum(one.disk_gib or 0.0 for one in known),
+        basis="; ".join(dict.fromkeys(one.basis for one in known)),
     )
