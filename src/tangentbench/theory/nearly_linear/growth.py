@@ -33,7 +33,7 @@ def weight_norm(time: ArrayLike, setting: Setting, reading: Reading = DERIVED) -
 
 def primitive(u: ArrayLike, setting: Setting, reading: Reading = DERIVED) -> NDArray[np.float64]:
     """w(u) of (6.11): -(1-bar/s-bar) Gamma((2-L)/L, u^L/s-hat) - rho (s-hat/s-bar) Gamma(2/L, u^L/s-hat)."""
-    depth, s_bar, s_hat = setting.depth, setting.s_bar, scale(setting, reading)
+    depth, s_bar, s_hat = setting.depth, setting.s_bar, _scale(setting, reading)
     first = {
         "one_bar_over_s_bar": setting.one_bar / s_bar,
         "one_over_s_bar": 1.0 / s_bar,
@@ -42,7 +42,7 @@ def primitive(u: ArrayLike, setting: Setting, reading: Reading = DERIVED) -> NDA
     x = np.asarray(u, dtype=float) ** depth / s_hat
     second = setting.rho * s_hat / s_bar
     w = -first * upper_gamma((2 - depth) / depth, x) - second * upper_gamma(2 / depth, x)
-    return np.asarray(rank_factor(setting, reading) * w)
+    return np.asarray(_rank_factor(setting, reading) * w)
 
 
 def sensitivity(time: ArrayLike, setting: Setting, reading: Reading = DERIVED) -> NDArray[np.float64]:
@@ -52,7 +52,7 @@ def sensitivity(time: ArrayLike, setting: Setting, reading: Reading = DERIVED) -
 
         dv/dt = v [c (1 + (L-1) rho) u^(2L-2) + s-bar (L-1) u^(L-2)] + c (L-1) u^(L-1) [1-bar + rho u^L],   v(0) = 0
     """
-    depth, s_hat = setting.depth, scale(setting, reading)
+    depth, s_hat = setting.depth, _scale(setting, reading)
     u = weight_norm(time, setting, reading)
     start = setting.beta if reading.w_start == "beta" else setting.beta_bar(reading)
     finite = np.isfinite(u)
@@ -64,10 +64,10 @@ def sensitivity(time: ArrayLike, setting: Setting, reading: Reading = DERIVED) -
     return np.where(finite, v, np.inf)
 
 
-def rank_factor(setting: Setting, reading: Reading) -> float:
+def _rank_factor(setting: Setting, reading: Reading) -> float:
     return setting.rho if reading.rank_factor == "kept" else 1.0
 
 
-def scale(setting: Setting, reading: Reading) -> float:
+def _scale(setting: Setting, reading: Reading) -> float:
     """s-hat, over the factor that the reading keeps."""
-    return setting.s_hat / rank_factor(setting, reading)
+    return setting.s_hat / _rank_factor(setting, reading)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-SPLIT = 1.5
+_SPLIT = 1.5
 """Below it the recurrence loses nothing; above it the continued fraction converges."""
-TERMS = 120
-"""Of the continued fraction: enough for double precision from SPLIT on."""
+_TERMS = 120
+"""Of the continued fraction: enough for double precision from _SPLIT on."""
 
 
 def upper_gamma(order: float, x: ArrayLike) -> NDArray[np.float64]:
@@ -21,11 +21,13 @@ def upper_gamma(order: float, x: ArrayLike) -> NDArray[np.float64]:
     x = np.asarray(x, dtype=float)
     if order > 0:
         return np.asarray(special.gammaincc(order, x) * special.gamma(order))
-    small = x < SPLIT
-    return np.where(small, by_recurrence(order, np.where(small, x, 1.0)), by_fraction(order, np.where(small, SPLIT, x)))
+    small = x < _SPLIT
+    return np.where(
+        small, _by_recurrence(order, np.where(small, x, 1.0)), _by_fraction(order, np.where(small, _SPLIT, x))
+    )
 
 
-def by_recurrence(order: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _by_recurrence(order: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Down from an order in (0, 1], or from E1 at a whole order: a Gamma(a, x) = Gamma(a + 1, x) - x^a e^(-x)."""
     steps = int(np.ceil(-order)) if order == np.floor(order) else int(np.floor(-order)) + 1
     top = order + steps
@@ -36,9 +38,9 @@ def by_recurrence(order: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(value)
 
 
-def by_fraction(order: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _by_fraction(order: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Legendre's continued fraction, evaluated from its end."""
     tail = np.zeros_like(x)
-    for term in range(TERMS, 0, -1):
+    for term in range(_TERMS, 0, -1):
         tail = term * (order - term) / (x + 2 * term + 1 - order + tail)
     return np.asarray(np.exp(-x) * x**order / (x + 1 - order + tail))

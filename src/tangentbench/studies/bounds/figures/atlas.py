@@ -15,10 +15,10 @@ from tangentbench.studies.style import BLACK, figure_grid, log_axis, note
 if TYPE_CHECKING:
     from tangentbench.suite.catalogue import Artifact
 
-LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4)
-MNIST = {7: 49, 14: 188, 28: 712}
+_LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4)
+_MNIST = {7: 49, 14: 188, 28: 712}
 """Image side and rank of MNIST's 60,000 training images at it."""
-MNIST_SAMPLES = 60000
+_MNIST_SAMPLES = 60000
 
 
 @figure("bounds_atlas")
@@ -35,15 +35,15 @@ def atlas(table: pd.DataFrame, artifact: Artifact) -> Figure:
             shown = np.clip(values, -0.5, 0.5)
             mesh = axis.pcolormesh(epsilon, ratio, shown, cmap="PuOr", norm=norm, shading="gouraud", rasterized=True)
             lines = axis.contour(
-                epsilon, ratio, values, levels=LEVELS, colors=BLACK, linewidths=[2.0, 0.8, 0.8, 0.8, 0.8]
+                epsilon, ratio, values, levels=_LEVELS, colors=BLACK, linewidths=[2.0, 0.8, 0.8, 0.8, 0.8]
             )
-            axis.clabel(lines, levels=LEVELS[1:], fmt="%g", fontsize=8)
-            for side, rank in MNIST.items():
-                axis.axhline(rank / MNIST_SAMPLES, color=BLACK, linestyle=":", linewidth=0.9)
+            axis.clabel(lines, levels=_LEVELS[1:], fmt="%g", fontsize=8)
+            for side, rank in _MNIST.items():
+                axis.axhline(rank / _MNIST_SAMPLES, color=BLACK, linestyle=":", linewidth=0.9)
                 if column == len(precisions) - 1:
                     axis.annotate(
                         rf" {side}$\times${side}",
-                        (1.0, rank / MNIST_SAMPLES),
+                        (1.0, rank / _MNIST_SAMPLES),
                         xycoords=("axes fraction", "data"),
                         va="center",
                         fontsize=8,

@@ -16,10 +16,10 @@ from tangentbench.studies.style import BLUE, GREEN, MARKERS, ORANGE, PAPER, PURP
 if TYPE_CHECKING:
     from tangentbench.suite.catalogue import Artifact
 
-REPELLING = "#D62728"
+_REPELLING = "#D62728"
 """Red, as the paper has it."""
-DIGIT_COLOURS = (BLUE, ORANGE, PURPLE)
-LONGEST_ARROW = 0.22
+_DIGIT_COLOURS = (BLUE, ORANGE, PURPLE)
+_LONGEST_ARROW = 0.22
 """Of the panel's side."""
 
 
@@ -32,10 +32,10 @@ def attraction_and_repulsion(table: pd.DataFrame, artifact: Artifact) -> Figure:
     for row, layer in zip(axes, layers, strict=True):
         own = run[run["layer"] == layer]
         numbers = own.dropna(subset=["quantity"]).set_index("quantity")["value"]
-        draw_images(row[0], own[own["view"] == "images"])
+        _draw_images(row[0], own[own["view"] == "images"])
         row[0].set_title(f"$Z_{layer:g}$: images")
         note(row[0], f"mean silhouette {numbers['silhouette, trained']:.2f}", (0.02, 0.02), corner="lower left")
-        draw_neurons(row[1], own[own["view"] == "neurons"], own[own["view"] == "rays"])
+        _draw_neurons(row[1], own[own["view"] == "neurons"], own[own["view"] == "rays"])
         row[1].set_title(f"$Z_{layer:g}$: neurons")
         share, needed = numbers["share near the rays, trained"], numbers["rays needed"]
         degrees, wanted = artifact.settings["rays"]["degrees"], artifact.settings["rays"]["share"]
@@ -45,20 +45,20 @@ def attraction_and_repulsion(table: pd.DataFrame, artifact: Artifact) -> Figure:
         axis.set_xlabel("first main direction")
         axis.set_ylabel("second main direction")
     digits = sorted(run[run["view"] == "images"]["label"].unique())
-    legend_outside(fig, where="below", handles=legend_handles(digits))
+    legend_outside(fig, where="below", handles=_legend_handles(digits))
     return fig
 
 
-def draw_images(axis: Axes, points: pd.DataFrame) -> None:
-    for digit, colour, marker in zip(sorted(points["label"].unique()), DIGIT_COLOURS, MARKERS, strict=False):
+def _draw_images(axis: Axes, points: pd.DataFrame) -> None:
+    for digit, colour, marker in zip(sorted(points["label"].unique()), _DIGIT_COLOURS, MARKERS, strict=False):
         own = points[points["label"] == digit]
         axis.scatter(
             own["x"], own["y"], s=26, color=colour, marker=marker, linewidths=0.4, edgecolors="white", zorder=3
         )
-    draw_forces(axis, points)
+    _draw_forces(axis, points)
 
 
-def draw_neurons(axis: Axes, points: pd.DataFrame, rays: pd.DataFrame) -> None:
+def _draw_neurons(axis: Axes, points: pd.DataFrame, rays: pd.DataFrame) -> None:
     reach = 1.15 * np.hypot(points["x"], points["y"]).max()
     for x, y in rays[["x", "y"]].to_numpy():
         length = max(float(np.hypot(x, y)), 1e-12)
@@ -66,16 +66,16 @@ def draw_neurons(axis: Axes, points: pd.DataFrame, rays: pd.DataFrame) -> None:
             [0, reach * x / length], [0, reach * y / length], color=PAPER, linestyle="--", linewidth=1.1, zorder=1
         )
     axis.scatter(points["x"], points["y"], s=22, color="black", linewidths=0.4, edgecolors="white", zorder=3)
-    draw_forces(axis, points)
+    _draw_forces(axis, points)
 
 
-def draw_forces(axis: Axes, points: pd.DataFrame) -> None:
+def _draw_forces(axis: Axes, points: pd.DataFrame) -> None:
     """Both kinds of arrows to one scale, the longest a fifth of the panel."""
     arrows = points[["attraction_x", "attraction_y", "repulsion_x", "repulsion_y"]].to_numpy()
     longest = max(np.hypot(arrows[:, 0], arrows[:, 1]).max(), np.hypot(arrows[:, 2], arrows[:, 3]).max())
     side = max(np.ptp(points["x"]), np.ptp(points["y"]))
-    scale = longest / (LONGEST_ARROW * side)
-    for first, colour in ((0, GREEN), (2, REPELLING)):
+    scale = longest / (_LONGEST_ARROW * side)
+    for first, colour in ((0, GREEN), (2, _REPELLING)):
         axis.quiver(
             points["x"],
             points["y"],
@@ -95,15 +95,15 @@ def draw_forces(axis: Axes, points: pd.DataFrame) -> None:
     axis.autoscale_view()
 
 
-def legend_handles(digits: list[float]) -> list[Line2D]:
+def _legend_handles(digits: list[float]) -> list[Line2D]:
     points = [
         Line2D([], [], color=colour, marker=marker, linestyle="none", label=f"digit {digit:g}")
-        for digit, colour, marker in zip(digits, DIGIT_COLOURS, MARKERS, strict=False)
+        for digit, colour, marker in zip(digits, _DIGIT_COLOURS, MARKERS, strict=False)
     ]
     return [
         *points,
         Line2D([], [], color="black", marker="o", linestyle="none", label="neuron"),
         Line2D([], [], color=PAPER, linestyle="--", label="fitted ray"),
         Line2D([], [], color=GREEN, label="attraction"),
-        Line2D([], [], color=REPELLING, label="repulsion"),
+        Line2D([], [], color=_REPELLING, label="repulsion"),
     ]

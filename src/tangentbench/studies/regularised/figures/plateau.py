@@ -25,23 +25,23 @@ from tangentbench.studies.style import (
 if TYPE_CHECKING:
     from tangentbench.suite.catalogue import Artifact
 
-TITLES = {"mnist": "digits, cross-entropy", "teacher": "teacher, squared error"}
-COLOURS = (BLUE, VERMILION)
-TICK_RATIO = 1.22
+_TITLES = {"mnist": "digits, cross-entropy", "teacher": "teacher, squared error"}
+_COLOURS = (BLUE, VERMILION)
+_TICK_RATIO = 1.22
 
 
 @figure("regularised_fig5_2")
 def loss_against_width(table: pd.DataFrame, artifact: Artifact) -> Figure:
-    panels = [name for name in TITLES if name in set(table["panel"])]
+    panels = [name for name in _TITLES if name in set(table["panel"])]
     fig, axes = figure_grid(1, len(panels), panel_height=4.0)
     tolerance = artifact.settings["plateau_tolerance"]
     for axis, name in zip(axes[0], panels, strict=True):
         own = table[table["panel"] == name]
-        draw_curves(axis, own, tolerance)
-        paper_line(axis, paper_start(artifact, name), along="x")
+        _draw_curves(axis, own, tolerance)
+        paper_line(axis, _paper_start(artifact, name), along="x")
         log_axis(axis, "x", "y")
-        value_ticks(axis, "x", far_apart(own["width"].dropna().astype(int).unique()))
-        axis.set_title(TITLES[name])
+        value_ticks(axis, "x", _far_apart(own["width"].dropna().astype(int).unique()))
+        axis.set_title(_TITLES[name])
         axis.set_xlabel("width of the hidden layers")
         axis.set_ylabel("loss")
     handles = [
@@ -55,23 +55,23 @@ def loss_against_width(table: pd.DataFrame, artifact: Artifact) -> Figure:
     return fig
 
 
-def far_apart(widths: Iterable[int]) -> list[int]:
+def _far_apart(widths: Iterable[int]) -> list[int]:
     """Those that can be labelled side by side on a logarithmic axis, from the smallest on."""
     kept: list[int] = []
     for width in sorted(widths):
-        if not kept or width >= TICK_RATIO * kept[-1]:
+        if not kept or width >= _TICK_RATIO * kept[-1]:
             kept.append(width)
     return kept
 
 
-def paper_start(artifact: Artifact, panel: str) -> float:
+def _paper_start(artifact: Artifact, panel: str) -> float:
     fitting = [value.value for value in artifact.paper_values if (value.measure or {})["where"]["panel"] == panel]
     return float(fitting[0])
 
 
-def draw_curves(axis: Axes, table: pd.DataFrame, tolerance: float) -> None:
+def _draw_curves(axis: Axes, table: pd.DataFrame, tolerance: float) -> None:
     trained = table[table["tolerance"].isna()]
-    for colour, penalty in zip(COLOURS, sorted(trained["penalty"].unique()), strict=False):
+    for colour, penalty in zip(_COLOURS, sorted(trained["penalty"].unique()), strict=False):
         runs = trained[trained["penalty"] == penalty]
         best = runs[runs["chosen"].astype(bool)].sort_values("width")
         axis.plot(best["width"], best["train_loss"], color=colour)
@@ -83,7 +83,7 @@ def draw_curves(axis: Axes, table: pd.DataFrame, tolerance: float) -> None:
         axis.plot(found, level, color=colour, marker="v", markersize=9, zorder=4)
         last = best.iloc[-1]
         axis.annotate(
-            rf"$\lambda = {in_powers_of_ten(penalty)}$",
+            rf"$\lambda = {_in_powers_of_ten(penalty)}$",
             (last["width"], last["train_loss"]),
             xytext=(0, 6),
             textcoords="offset points",
@@ -94,7 +94,7 @@ def draw_curves(axis: Axes, table: pd.DataFrame, tolerance: float) -> None:
         )
 
 
-def in_powers_of_ten(value: float) -> str:
+def _in_powers_of_ten(value: float) -> str:
     """As mathematics: 10^{-6}, or 3 \\cdot 10^{-4} where it is no power of ten."""
     digits, power = f"{value:.0e}".split("e")
     ten = f"10^{{{int(power)}}}"
