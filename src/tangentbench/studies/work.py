@@ -23,8 +23,8 @@ class Work:
     units: Mapping[str, float] = field(default_factory=dict)
     memory_gib: float = 0.0
     disk_gib: float = 0.0
-    lendable: Mapping[str, Work] = field(default_factory=dict)
-    """Pieces of it whose results another artifact takes over where a piece of its own has the same name."""
+    reusable: Mapping[str, Work] = field(default_factory=dict)
+    """Sub-tasks by name; an artifact does not repeat those that an artifact it uses has under the same name."""
 
 
 WorkModel = Callable[..., Work]

@@ -114,19 +114,19 @@ def price(work: Work, prices: Mapping[str, UnitCost], paths: Paths, what: str) -
 
 
 def part_work(artifact: Artifact, scale: str, part: str, used: Sequence[Artifact] = ()) -> Work | None:
-    """The work of one job of an artifact without what the artifacts `used` lend it; None where no model stands."""
+    """The work of one job of an artifact without what it reuses of the artifacts `used`; None if it has no model."""
     model = work_model(artifact.study, artifact.name)
     if model is None:
         return None
     work = on_settings(model, artifact, artifact.parts_at(scale)[part])
-    if not work.lendable:
+    if not work.reusable:
         return work
-    lent = {name for lender in used for one in works_of(lender, scale) for name in one.lendable}
-    return without(work, [piece for name, piece in work.lendable.items() if name in lent])
+    done = {name for other in used for one in works_of(other, scale) for name in one.reusable}
+    return without(work, [piece for name, piece in work.reusable.items() if name in done])
 
 
 def works_of(artifact: Artifact, scale: str) -> list[Work]:
-    """The work of every job of an artifact, with what others lend it; none where no model stands."""
+    """The work of every job of an artifact if nothing is reused; none if it has no model."""
     model = work_model(artifact.study, artifact.name)
     return (
         []

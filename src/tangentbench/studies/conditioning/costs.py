@@ -76,7 +76,7 @@ def trainings(settings: Trainings) -> Work:
     data = NUMBER_BYTES * numbers * IMAGE_COPIES * (images.train + images.test) / GIB
     memory = data + max(piece.memory_gib for piece in pieces.values())
     disk = sum(piece.disk_gib for piece in pieces.values())
-    return Work(summed_units(pieces.values()), memory, disk, lendable=pieces)
+    return Work(summed_units(pieces.values()), memory, disk, reusable=pieces)
 
 
 def _training(settings: TrainingSettings, runs: int) -> Work:
