@@ -33,9 +33,9 @@ def convergence(table: pd.DataFrame, artifact: Artifact) -> Figure:
     for kind, (_, colour, marker) in NETWORKS.items():
         for style, depth in zip(STYLES, depths, strict=False):
             rows = kernels[(kernels["architecture"] == kind) & (kernels["depth"] == depth)]
-            draw(before, rows, colour, marker, style)
-        draw(after, table[(table["quantity"] == "prediction error") & (table["architecture"] == kind)], colour, marker)
-    reference_slope(before, kernels)
+            _draw(before, rows, colour, marker, style)
+        _draw(after, table[(table["quantity"] == "prediction error") & (table["architecture"] == kind)], colour, marker)
+    _reference_slope(before, kernels)
     before.set_ylabel(r"$\|H - H^*\|_F \;/\; \|H^*\|_F$")
     before.set_title("random networks (Theorem 3.1)")
     after.set_ylabel("relative distance to the kernel")
@@ -55,7 +55,7 @@ def convergence(table: pd.DataFrame, artifact: Artifact) -> Figure:
     return fig
 
 
-def draw(axis: Axes, rows: pd.DataFrame, colour: str, marker: str, style: str = "-") -> None:
+def _draw(axis: Axes, rows: pd.DataFrame, colour: str, marker: str, style: str = "-") -> None:
     """The mean over runs with a band from the least to the largest."""
     if rows.empty:
         return
@@ -65,7 +65,7 @@ def draw(axis: Axes, rows: pd.DataFrame, colour: str, marker: str, style: str = 
     axis.plot(width, grouped.mean(), style, marker=marker, color=colour)
 
 
-def reference_slope(axis: Axes, rows: pd.DataFrame) -> None:
+def _reference_slope(axis: Axes, rows: pd.DataFrame) -> None:
     """A line of slope -1/2 through the mean of the narrowest networks."""
     widths = np.array(sorted(rows["width"].unique()), dtype=float)
     start = rows.loc[rows["width"] == widths[0], "value"].mean()

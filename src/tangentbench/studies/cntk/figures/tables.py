@@ -1,4 +1,4 @@
-"""Tables 1 and 2 as charts: ours against the paper's numbers over depth, a panel a column."""
+"""Tables 1 and 2 as charts: ours against the paper's numbers over depth, one panel per column."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def ten_classes(table: pd.DataFrame, artifact: Artifact) -> Figure:
     names = [name for name in TABLE1 if name in set(table["column"])]
     fig, axes = figure_grid(2, 3, width=10.5, panel_height=2.9, sharey=True)
     for axis, name in zip(axes.ravel(), TABLE1, strict=True):
-        draw_column(axis, table[table["column"] == name], printed(artifact, name), *TABLE1[name])
+        _draw_column(axis, table[table["column"] == name], _printed(artifact, name), *TABLE1[name])
         if name not in names:
-            say_not_run(axis)
-    finish(fig, axes, classes=10)
+            _say_not_run(axis)
+    _finish(fig, axes, classes=10)
     return fig
 
 
@@ -52,8 +52,8 @@ def vanilla_on_all_images(table: pd.DataFrame, artifact: Artifact) -> Figure:
     fig, axes = figure_grid(1, 1, width=6.5, panel_height=3.6)
     count = int(table["train_images"].max())
     title = f"CNTK-V, {count:,} training images"
-    draw_column(axes[0, 0], table, printed(artifact, "cntk_v"), title, BLUE, sizes=False)
-    finish(fig, axes, classes=10)
+    _draw_column(axes[0, 0], table, _printed(artifact, "cntk_v"), title, BLUE, sizes=False)
+    _finish(fig, axes, classes=10)
     return fig
 
 
@@ -62,41 +62,41 @@ def two_classes(table: pd.DataFrame, artifact: Artifact) -> Figure:
     fig, axes = figure_grid(2, 2, width=9.0, panel_height=2.9, sharey=True)
     for axis, name in zip(axes.ravel(), TABLE2, strict=True):
         rows = table[(table["column"] == name) & (table["quantity"] == "accuracy")]
-        numbers = printed(artifact, name)
+        numbers = _printed(artifact, name)
         if name.startswith("rf"):
-            draw_column(axis, rows, numbers, *TABLE2[name], middle="median")
+            _draw_column(axis, rows, numbers, *TABLE2[name], middle="median")
             continue
         largest = rows[rows["images"] == "all"]
-        draw_column(axis, largest, numbers, *TABLE2[name])
+        _draw_column(axis, largest, numbers, *TABLE2[name])
         fewer = rows[(rows["images"] == "compared") & (rows["train_images"] < largest["train_images"].max())]
         if len(fewer):
             fewer = fewer.sort_values("depth")
-            axis.plot(positions(fewer["depth"]), fewer["value"], ":", marker="o", markersize=4, color=TABLE2[name][1])
+            axis.plot(_positions(fewer["depth"]), fewer["value"], ":", marker="o", markersize=4, color=TABLE2[name][1])
             last = fewer.iloc[-1]
             axis.annotate(
                 f"{int(last['train_images']):,} images",
-                (positions([last["depth"]])[0], last["value"]),
+                (_positions([last["depth"]])[0], last["value"]),
                 xytext=(4, -11),
                 textcoords="offset points",
                 fontsize=8,
                 color=TABLE2[name][1],
             )
-    finish(fig, axes, classes=2)
+    _finish(fig, axes, classes=2)
     return fig
 
 
-def printed(artifact: Artifact, column: str) -> dict[int, float]:
+def _printed(artifact: Artifact, column: str) -> dict[int, float]:
     """The paper's numbers for a column, by depth."""
     wheres = [(value, (value.measure or {}).get("where", {})) for value in artifact.paper_values]
     return {int(where["depth"]): value.value for value, where in wheres if where.get("column") == column}
 
 
-def positions(depths: Sequence[int] | pd.Series) -> np.ndarray:
-    """Depths at even distances, as the rows of a table."""
+def _positions(depths: Sequence[int] | pd.Series) -> np.ndarray:
+    """Depths at equal distances, as the rows of a table."""
     return np.array([DEPTHS.index(int(depth)) if int(depth) in DEPTHS else np.nan for depth in depths])
 
 
-def draw_column(
+def _draw_column(
     axis: Axes,
     rows: pd.DataFrame,
     numbers: Mapping[int, float],
@@ -108,26 +108,26 @@ def draw_column(
 ) -> None:
     """Ours as a line through the mean or median over seeds, with every seed as a dot; the paper's as diamonds."""
     axis.plot(
-        positions(list(numbers)), list(numbers.values()), "D--", color=PAPER, markersize=5, linewidth=1.0, mfc="white"
+        _positions(list(numbers)), list(numbers.values()), "D--", color=PAPER, markersize=5, linewidth=1.0, mfc="white"
     )
     if len(rows):
         grouped = rows.groupby("depth")["value"]
         ours = grouped.median() if middle == "median" else grouped.mean()
-        axis.plot(positions(list(ours.index)), ours.to_numpy(), "-", marker="o", color=colour)
+        axis.plot(_positions(list(ours.index)), ours.to_numpy(), "-", marker="o", color=colour)
         if grouped.size().max() > 1:
             spread = rows.sort_values("depth")
-            axis.plot(positions(spread["depth"]), spread["value"], ".", color=colour, alpha=0.45, markersize=5)
+            axis.plot(_positions(spread["depth"]), spread["value"], ".", color=colour, alpha=0.45, markersize=5)
         if sizes:
             trained, tested = (int(rows[name].max()) for name in ("train_images", "test_images"))
             title += f"\n{trained:,} train, {tested:,} test images"
     axis.set_title(title, fontsize=10)
 
 
-def say_not_run(axis: Axes) -> None:
+def _say_not_run(axis: Axes) -> None:
     axis.text(0.5, 0.12, "not run at this scale", transform=axis.transAxes, ha="center", fontsize=9, color=PAPER)
 
 
-def finish(fig: Figure, axes: np.ndarray, *, classes: int) -> None:
+def _finish(fig: Figure, axes: np.ndarray, *, classes: int) -> None:
     for axis in axes.ravel():
         axis.axhline(100 / classes, color=CHANCE, linestyle=":", linewidth=1.2, zorder=1)
         axis.set_xlim(-0.3, len(DEPTHS) - 0.7)

@@ -22,7 +22,7 @@ from tangentbench.solvers.regression import regress
 from tangentbench.studies.cntk.settings import Fit
 from tangentbench.studies.registry import Context
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def coded(fit: Fit, labels: Labels, classes: int) -> NDArray[np.float64]:
@@ -105,5 +105,5 @@ def accuracy_of(
     if store is None:
         for gram in (train, test):
             shutil.rmtree(gram.folder / "tiles", ignore_errors=True)
-    log.info("%s: %.2f %% of %d test images", dict(settings), found["value"], len(right))
+    _log.info("%s: %.2f %% of %d test images", dict(settings), found["value"], len(right))
     return found
