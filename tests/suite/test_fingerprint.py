@@ -204,6 +204,11 @@ def test_a_root_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Fingerprints().step("claims")
 
 
+def test_a_module_that_is_no_python_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TangentbenchError, match=r"a\.py, line 2: .*: correct it and run again"):
+        reached(graph_of(tmp_path, a="X = 1\ndef f(:"), "a:f")
+
+
 def test_cpp_counts_without_comments_and_layout() -> None:
     before = 'int f() {\n  return 1; // one\n}\n#include "a.hpp"\n/* two\n lines */ char s[] = "// kept";\n'
     after = 'int f() { return 1; }\n#include   "a.hpp"\nchar s[] =\n    "// kept";'

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from tangentbench.errors import TangentbenchError
 from tangentbench.suite.fingerprint.boundary import ERRORS, is_outside
 from tangentbench.suite.fingerprint.memory import Memory
 from tangentbench.suite.fingerprint.syntax import AMBIENT, Decorator, Definition, Facts
@@ -73,7 +74,13 @@ class Graph:
 
     def facts(self, module: str) -> Facts:
         if module not in self._facts:
-            self._facts[module] = self.memory.facts(self.files[module].read_text(encoding="utf-8"))
+            try:
+                self._facts[module] = self.memory.facts(self.files[module].read_text(encoding="utf-8"))
+            except SyntaxError as error:
+                file = self.files[module]
+                raise TangentbenchError(
+                    f"{file}, line {error.lineno}: {error.msg}: correct it and run again"
+                ) from error
         return self._facts[module]
 
     def definition(self, key: str) -> Definition:
