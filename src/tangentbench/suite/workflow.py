@@ -201,9 +201,11 @@ class Wiring:
 
     def dataset_code(self, dataset: str) -> str:
         """The reader and the transforms that a data set's recipe names."""
+        return self.fingerprints.step("dataset", self.dataset_words(dataset))
+
+    def dataset_words(self, dataset: str) -> set[str]:
         recipe = self.recipes[dataset]
-        words = words_in([recipe.transforms, recipe.parameters, self._sources[recipe.source].format])
-        return self.fingerprints.step("dataset", words)
+        return words_in([recipe.transforms, recipe.parameters, self._sources[recipe.source].format])
 
     def tile_code(self, wildcards: Any) -> str:
         """The code that computes the entries of a planned matrix."""

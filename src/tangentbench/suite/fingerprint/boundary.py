@@ -28,6 +28,7 @@ BOUNDARY: Mapping[str, str] = {
     "tangentbench.datasets.prepare.locate": "as above",
     "tangentbench.datasets.prepare.unpack": "unpacked bytes are compared with the published SHA-256",
     "tangentbench.datasets.prepare.recipes": "a recipe is a parameter of the rule",
+    "tangentbench.datasets.prepare.readers:parameters_of": "checks a recipe",
     "tangentbench.datasets.prepare.sources": "what of a source is read is a parameter of the rule",
     "tangentbench.datasets.prepare.embedded:embedded_path": "finds a file whose SHA-256 is compared",
     "tangentbench.datasets.prepare.embedded:checked_path": "as above",

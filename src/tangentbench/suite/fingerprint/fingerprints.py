@@ -88,8 +88,11 @@ class Fingerprints:
 
     def figure(self, artifact: str) -> str:
         """Of the function that draws an artifact."""
-        roots = [*self._registered(FIGURE, artifact), *STEPS["figure"].roots]
-        return self._digest(self._closure(roots, every_entry=True), "figure")
+        return self._digest(self.figure_closure(artifact), "figure")
+
+    def figure_closure(self, artifact: str) -> Closure:
+        step = STEPS["figure"]
+        return self._closure([*self._registered(FIGURE, artifact), *step.roots], every_entry=step.every_entry)
 
     def step(self, rule: str, words: Iterable[str] = ()) -> str:
         """Of a rule whose code does not depend on the artifact; `words` as of `measure`."""
