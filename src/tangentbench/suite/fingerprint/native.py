@@ -16,8 +16,10 @@ Code that names one of these libraries counts its sources.
 """
 
 _BUILD_FILE = "CMakeLists.txt"
-_COMPILING = ("set", "target_compile_options", "target_compile_definitions", "set_source_files_properties")
-"""CMake's commands that say how a core is compiled; rounding depends on them."""
+_COMPILING = re.compile(r"(target_|add_)?compile_(options|definitions)|set_source_files_properties|set|list")
+"""CMake's commands that can say how a core is compiled; rounding depends on it."""
+_OPTION = re.compile(r'(^|[\s"])-\w|CMAKE_CXX|CMAKE_BUILD_TYPE|PROPERTIES|DEFINITIONS|TANGENTBENCH_X86')
+_FOR_TESTS = re.compile(r"^\S*test|-fsanitize")
 _COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\w+|[^\w\s]')
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -67,5 +69,5 @@ def _compiling_commands(text: str) -> Iterator[str]:
     plain = "\n".join(line.partition("#")[0] for line in text.splitlines())
     for name, arguments in _COMMAND.findall(plain):
         words = " ".join(arguments.split())
-        if name in _COMPILING and "test" not in words and not (name == "set" and "CMAKE_CXX" not in words):
+        if _COMPILING.fullmatch(name) and _OPTION.search(words) and not _FOR_TESTS.search(words):
             yield f"{name}({words})"
