@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ def test_theorem_d1_mean_for_a_fully_connected_network() -> None:
 @pytest.mark.parametrize("pooled", [False, True])
 def test_theorem_d1_mean_for_a_convolutional_network(pooled: bool) -> None:
     """The counterpart of H that convolutions have makes the same theorem true."""
-    architecture = convolutional((2, 2, 1), [1], [], 1, pooled=pooled, kernel=3, biases=False)
+    architecture = replace(convolutional((2, 2, 1), [1], [], 1, pooled=pooled, kernel=3), biases=False)
     x = examples(architecture, 3)
     sigma = 0.6
     mean, gates = expected_kernel(architecture, sigma, x)

@@ -27,9 +27,9 @@ from tangentbench.paths import Paths
 from tangentbench.studies.cntk.measure.table1 import vanilla_kernel_on_all_images
 from tangentbench.studies.cntk.plans import vanilla_plans
 from tangentbench.studies.cntk.settings import Fit, Layers, Preparation, VanillaFull
+from tangentbench.studies.gram_work import kernel_units, tile_work
 from tangentbench.studies.registry import Context
 from tangentbench.suite.catalogue import load_catalogue
-from tangentbench.suite.gram_costs import kernel_units, tile_work
 from tangentbench.suite.gram_plans import Grams, declared_plans
 from tangentbench.suite.steps import gram_store_of
 

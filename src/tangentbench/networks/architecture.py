@@ -157,12 +157,11 @@ def convolutional(
     kernel: int = 3,
     stride: int = 1,
     padding: Literal["same", "valid"] = "same",
-    biases: bool = True,
 ) -> Architecture:
     """VCONV, and with `pooled` GCONV: convolutions, flattening or global average pooling, dense layers (appendix B)."""
     convolutions = [Conv(count, kernel, stride, padding) for count in channels]
     join = GlobalAveragePool() if pooled else Flatten()
-    return Architecture(input_shape, (*convolutions, join, *(Dense(units) for units in dense_units)), outputs, biases)
+    return Architecture(input_shape, (*convolutions, join, *(Dense(units) for units in dense_units)), outputs)
 
 
 WeightDistribution: TypeAlias = Literal["bernoulli", "gaussian"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from tangentbench.config import load_checked
 from tangentbench.errors import InvalidConfig
 from tangentbench.paths import Paths
+from tangentbench.studies.gram_work import matrices_gib
 from tangentbench.studies.registry import on_settings
 from tangentbench.studies.work import Work, work_model
 from tangentbench.suite.catalogue import Artifact
-from tangentbench.suite.gram_costs import matrices_gib
 from tangentbench.suite.gram_plans import part_plans
 from tangentbench.suite.recorded_runs import recorded_run
 

@@ -15,11 +15,11 @@ from tangentbench.datasets.prepare.sources import load_sources
 from tangentbench.errors import UnknownName
 from tangentbench.gram.plans import TEST, TRAIN, GramPlan
 from tangentbench.paths import Paths
+from tangentbench.studies.gram_work import certificate_work, tile_work, tiled_work
 from tangentbench.studies.work import Work
 from tangentbench.suite.catalogue import Catalogue, load_catalogue
 from tangentbench.suite.costs import load_unit_costs, part_work, without
 from tangentbench.suite.fingerprint import Fingerprints, words_in
-from tangentbench.suite.gram_costs import certificate_work, tile_work, tiled_work
 from tangentbench.suite.gram_plans import Grams, part_plans
 from tangentbench.suite.needs import Cluster, Needs
 from tangentbench.suite.part_datasets import part_datasets

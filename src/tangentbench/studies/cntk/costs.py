@@ -9,8 +9,8 @@ from tangentbench.studies.cntk.cells import Cell
 from tangentbench.studies.cntk.networks import random_feature_network, searched_network, wide_network
 from tangentbench.studies.cntk.plans import table1_plans, table2_plans, vanilla_plans
 from tangentbench.studies.cntk.settings import Convergence, Table1, Table2, VanillaFull
+from tangentbench.studies.gram_work import kernel_units, matrices_gib
 from tangentbench.studies.work import Work, summed_units, work
-from tangentbench.suite.gram_costs import kernel_units, matrices_gib
 
 GIB = 2**30
 FLOAT32 = 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -49,7 +50,7 @@ class ConvNetwork(Settings):
     dense_units: tuple[Positive, ...]
 
     def architecture(self, input_shape: Shape, outputs: int, *, pooled: bool, biases: bool = True) -> Architecture:
-        return convolutional(
+        network = convolutional(
             input_shape,
             self.channels,
             self.dense_units,
@@ -58,8 +59,8 @@ class ConvNetwork(Settings):
             kernel=self.kernel,
             stride=self.stride,
             padding=self.padding,
-            biases=biases,
         )
+        return replace(network, biases=biases)
 
 
 class SoftGate(Settings):
