@@ -18,8 +18,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from tangentbench.networks.deep_architecture import DeepArchitecture
 from tangentbench.networks.initialisation import stream
-from tangentbench.networks.resnet_runs import DeepArchitecture, DeepNets, draw_runs, gains_together, pixel_major
+from tangentbench.networks.resnet_runs import DeepNets, _channels_last, draw_runs, gains_together
 from tangentbench.training.batches import Examples, epoch_order
 from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train
 from tangentbench.training.optimisers import Optimiser
@@ -54,7 +55,7 @@ def bare(network: nn.Module, training: Examples, test: Examples, order: torch.Te
         total = 0.0
         for chosen in order[epoch].split(BATCH):
             updates.zero_grad()
-            loss = criterion(network(pixel_major(training.inputs[chosen])), training.labels[chosen])
+            loss = criterion(network(_channels_last(training.inputs[chosen])), training.labels[chosen])
             loss.backward()
             updates.step()
             total += float(loss.detach())
@@ -63,7 +64,7 @@ def bare(network: nn.Module, training: Examples, test: Examples, order: torch.Te
             right = 0.0
             batches = zip(test.inputs.split(EVALUATION_BATCH), test.labels.split(EVALUATION_BATCH), strict=True)
             for inputs, labels in batches:
-                right += float((network(pixel_major(inputs)).argmax(dim=1) == labels).sum())
+                right += float((network(_channels_last(inputs)).argmax(dim=1) == labels).sum())
     return right / len(test)
 
 
