@@ -67,17 +67,31 @@ class Selection:
 
 def select(dataset: Dataset, choice: ImageChoice, seed: int) -> Selection:
     """The chosen images: for training others for each `subset_number`, for testing the same for all."""
-    kept_train = choose_indices(
-        dataset, "train", choice.train, choice.subset, np.random.default_rng([seed, TRAIN_STREAM, choice.subset_number])
-    )
-    kept_test = choose_indices(dataset, "test", choice.test, choice.subset, np.random.default_rng([seed, TEST_STREAM]))
+    kept_train, kept_test = _kept(dataset, choice, seed)
     x_train, x_test = dataset.x_train[kept_train], dataset.x_test[kept_test]
     if choice.pixels == "standardised":
         mean, spread = channel_moments(dataset.x_train)
         x_train, x_test = (x_train - mean) / spread, (x_test - mean) / spread
     x_train, x_test = average_down(x_train, choice.side), average_down(x_test, choice.side)
-    y_train, y_test = (y.astype(np.int64) for y in (dataset.y_train[kept_train], dataset.y_test[kept_test]))
+    y_train, y_test = dataset.y_train[kept_train].astype(np.int64), dataset.y_test[kept_test].astype(np.int64)
     return Selection(x_train, y_train, x_test, y_test, len(dataset.classes))
+
+
+def with_prepared(x_train: Inputs, x_test: Inputs, dataset: Dataset, choice: ImageChoice, seed: int) -> Selection:
+    """The same selection from images that `select` prepared before, with their labels."""
+    kept_train, kept_test = _kept(dataset, choice, seed)
+    y_train, y_test = dataset.y_train[kept_train].astype(np.int64), dataset.y_test[kept_test].astype(np.int64)
+    return Selection(x_train, y_train, x_test, y_test, len(dataset.classes))
+
+
+def _kept(dataset: Dataset, choice: ImageChoice, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which training and which test images are chosen."""
+    train_rng = np.random.default_rng([seed, TRAIN_STREAM, choice.subset_number])
+    test_rng = np.random.default_rng([seed, TEST_STREAM])
+    return (
+        choose_indices(dataset, "train", choice.train, choice.subset, train_rng),
+        choose_indices(dataset, "test", choice.test, choice.subset, test_rng),
+    )
 
 
 def choose_indices(dataset: Dataset, split: str, count: int, subset: str, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -60,11 +60,11 @@ def store_folder(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> Path:
 
 
 def _map_inputs(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> tuple[Array, Array | None]:
-    train = _map_array(paths.gram_inputs(scale, plan.inputs, TRAIN))
-    return (train, None) if matrix == TRAIN else (_map_array(paths.gram_inputs(scale, plan.inputs, TEST)), train)
+    train = map_images(paths.gram_inputs(scale, plan.inputs, TRAIN))
+    return (train, None) if matrix == TRAIN else (map_images(paths.gram_inputs(scale, plan.inputs, TEST)), train)
 
 
-def _map_array(path: Path) -> Array:
+def map_images(path: Path) -> Array:
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

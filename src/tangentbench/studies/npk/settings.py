@@ -15,7 +15,15 @@ from tangentbench.networks.architecture import (
     convolutional,
     fully_connected,
 )
-from tangentbench.studies.settings import Count, NotNegative, Positive, Settings, WrongSetting, settings_of
+from tangentbench.studies.settings import (
+    Count,
+    NotNegative,
+    Positive,
+    Settings,
+    WrongSetting,
+    datasets_of,
+    settings_of,
+)
 from tangentbench.theory.memorisation import critical_weight_scale
 
 Depth = Annotated[int, Meta(ge=2)]
@@ -148,6 +156,14 @@ class GateTable(Settings):
     def learning_rates(self, row: Row) -> tuple[float, ...]:
         """Every learning rate that is tried: the table prints the best of SGD's and one for Adam."""
         return self.sgd_learning_rates if self.optimiser(row) == "sgd" else (self.family(row).adam_learning_rate,)
+
+
+@datasets_of("npk_table2")
+def datasets_of_rows(names: tuple[str, ...], settings: GateTable) -> list[str]:
+    """The catalogue names the digits of the fully connected rows first, then the colour images of the others."""
+    digits, colours = names
+    fully_connected_rows = [row.startswith("fc") for row in settings.rows]
+    return [*([digits] if any(fully_connected_rows) else []), *([] if all(fully_connected_rows) else [colours])]
 
 
 @settings_of("npk_fig3a")

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tangentbench.atomic import read_json, write_json
-from tangentbench.datasets.choice import Labels, Selection, select
+from tangentbench.datasets.choice import Labels, Selection, select, with_prepared
 from tangentbench.gram.by_settings import named_kernel
 from tangentbench.gram.plans import KernelPlan
+from tangentbench.gram.steps import map_images
 from tangentbench.gram.store import Gram, Kernel
 from tangentbench.solvers.regression import regress
 from tangentbench.studies.cntk.settings import Fit
@@ -54,7 +55,7 @@ def exact_accuracy(context: Context, plan: KernelPlan, fit: Fit) -> dict[str, An
     Matrices that the workflow computed tile by tile are used as they are, after their checksums and those of the
     images have been compared; a damaged tile is computed again.
     """
-    images = select(context.dataset, plan.images, context.seed)
+    images = _images(context, plan)
     kernel = named_kernel(plan.kernel, threads=context.threads)
     with store_folder(context.work) as work:
         record = work / plan.name
@@ -62,6 +63,15 @@ def exact_accuracy(context: Context, plan: KernelPlan, fit: Fit) -> dict[str, An
             store = context.grams[plan.name]
             return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=store.tile, store=store.folder)
         return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=plan.tile)
+
+
+def _images(context: Context, plan: KernelPlan) -> Selection:
+    """The plan's images; those of matrices that the workflow computed are prepared already."""
+    if plan.name not in context.grams:
+        return select(context.dataset, plan.images, context.seed)
+    store = context.grams[plan.name]
+    train, test = map_images(store.train_images), map_images(store.test_images)
+    return with_prepared(train, test, context.dataset, plan.images, context.seed)
 
 
 def accuracy_of(
