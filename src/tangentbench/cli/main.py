@@ -50,7 +50,7 @@ def group() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Entry point: an error a user can mend is one sentence on stderr and exit code 1."""
+    """Entry point: an error a user can fix is one sentence on stderr and exit code 1."""
     try:
         return group.main(args=arguments, prog_name="tangentbench", standalone_mode=True)
     except TangentbenchError as error:
