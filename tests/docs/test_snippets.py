@@ -15,7 +15,7 @@ from tangentbench.datasets import save_dataset
 from tangentbench.datasets.prepare import prepare
 from tangentbench.paths import Paths
 from tangentbench.suite.catalogue import load_catalogue
-from tangentbench.suite.gram_plans import load_grams
+from tangentbench.suite.gram_plans import declared_plans
 
 DOCS = ROOT / "docs"
 PAGES = [
@@ -86,7 +86,7 @@ def test_snakemake_targets_exist(page: Path) -> None:
     paths = Paths(ROOT)
     catalogue = load_catalogue(paths)
     known = {"all", "mine_fig1", *catalogue.studies, *catalogue.by_name}
-    known |= {f"gram_{name}" for name in (*load_grams(paths), *catalogue.by_name)}
+    known |= {f"gram_{name}" for name in (*declared_plans(paths, "quick"), *catalogue.by_name)}
     studies = "|".join(("gram", *catalogue.studies))
     for call in re.findall(r"^    snakemake ([^\n#]*)", page.read_text("utf-8"), re.MULTILINE):
         for target in re.findall(rf"\b(?:{studies})_\w+", call):
