@@ -11,7 +11,7 @@ from tangentbench.config import SCALES
 from tangentbench.datasets.prepare.recipes import load_recipes
 from tangentbench.errors import InvalidConfig
 from tangentbench.paths import Paths
-from tangentbench.studies.registry import check_settings, figure_function, study_function
+from tangentbench.studies.registry import figure_function, settings_for
 from tangentbench.studies.work import work_model
 from tangentbench.suite.catalogue import Artifact, load_catalogue
 from tangentbench.suite.costs import estimate, load_unit_costs
@@ -25,14 +25,14 @@ every = pytest.mark.parametrize("artifact", list(CATALOGUE), ids=lambda artifact
 @pytest.mark.parametrize("scale", SCALES)
 def test_settings_are_the_study_functions_parameters(artifact: Artifact, scale: str) -> None:
     for settings in artifact.parts_at(scale).values():
-        check_settings(study_function(artifact), settings, "the catalogue", artifact.study, artifact.name)
+        settings_for(artifact, settings)
 
 
 @every
 def test_a_wrong_setting_is_named(artifact: Artifact) -> None:
     settings = {**artifact.settings_at("quick"), "no_such_setting": 1}
     with pytest.raises(InvalidConfig, match="no_such_setting"):
-        check_settings(study_function(artifact), settings, "the catalogue", artifact.study, artifact.name)
+        settings_for(artifact, settings)
 
 
 @every

@@ -5,16 +5,15 @@ A study is a folder here: what lies in its `measure`, `figures`, `costs` and `pl
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tangentbench.device import current
-from tangentbench.errors import InvalidConfig, TangentbenchError
+from tangentbench.errors import TangentbenchError
 from tangentbench.studies.modules import import_if_there
-from tangentbench.studies.settings import read_settings, settings_record
+from tangentbench.studies.settings import Settings, read_settings, settings_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,12 +64,8 @@ class Context:
         return only
 
 
-class StudyFunction(Protocol):
-    """Settings in by name, a tidy table out. Its keyword parameters are the settings the catalogue must give."""
-
-    def __call__(self, context: Context, /, **settings: Any) -> pd.DataFrame: ...
-
-
+StudyFunction = Callable[["Context", Any], "pd.DataFrame"]
+"""(context, settings as a record) -> a tidy table."""
 FigureFunction = Callable[["pd.DataFrame", "Artifact"], "Figure"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -132,34 +127,13 @@ def _lookup(table: Mapping[str, Any], part: str, study: str, artifact: str) -> A
     return table[artifact]
 
 
-def takes_record(function: Callable[..., Any]) -> bool:
-    last = list(inspect.signature(function).parameters.values())[-1]
-    return last.name == "settings" and last.kind is last.POSITIONAL_OR_KEYWORD
+def settings_for(artifact: Artifact, raw: Mapping[str, Any]) -> Settings:
+    """`raw`, the catalogue's settings of `artifact`, as its record; InvalidConfig says what does not fit."""
+    file = f"src/tangentbench/studies/{artifact.study}/catalogue.yaml"
+    record = settings_record(artifact.study, artifact.name)
+    return read_settings(record, raw, file, f"artifacts.{artifact.name}.settings")
 
 
 def on_settings(function: Callable[..., T], artifact: Artifact, raw: Mapping[str, Any], *leading: Any) -> T:
     """Call a study, plan or work function of `artifact` on the settings `raw`, read as its record."""
-    if takes_record(function):
-        file = f"src/tangentbench/studies/{artifact.study}/catalogue.yaml"
-        record = settings_record(artifact.study, artifact.name)
-        return function(*leading, read_settings(record, raw, file, f"artifacts.{artifact.name}.settings"))
-    return function(*leading, **raw)  # a study that is not moved to records yet
-
-
-def check_settings(
-    function: StudyFunction, settings: Mapping[str, Any], file: Path | str, study: str, artifact: str
-) -> None:
-    """Raise InvalidConfig where the catalogue's settings are not the function's keyword parameters."""
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    if takes_record(function):
-        read_settings(settings_record(study, artifact), settings, file, f"artifacts.{artifact}.settings")
-        return
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return
-    names = {parameter.name for parameter in parameters}
-    needed = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
-    key = f"artifacts.{artifact}.settings"
-    if unknown := sorted(set(settings) - names):
-        raise InvalidConfig(file, key, f"unknown setting {', '.join(unknown)} (allowed: {', '.join(sorted(names))})")
-    if missing := sorted(needed - set(settings)):
-        raise InvalidConfig(file, key, f"missing setting {', '.join(missing)}")
+    return function(*leading, settings_for(artifact, raw))

@@ -169,7 +169,7 @@ def measure(
     choose(device)
     limit_threads(threads)
     from tangentbench.datasets import load_dataset
-    from tangentbench.studies.registry import Context, check_settings, on_settings, study_function
+    from tangentbench.studies.registry import Context, settings_for, study_function
     from tangentbench.suite.provenance import Recorder
     from tangentbench.suite.table_io import read_table, write_table
 
@@ -177,7 +177,7 @@ def measure(
     artifact = catalogue.artifact(name)
     settings = artifact.parts_at(scale)[part]
     function = study_function(artifact)
-    check_settings(function, settings, paths.study_catalogue(artifact.study), artifact.study, name)
+    record = settings_for(artifact, settings)
     limit_torch_threads(threads)
     used = {one: catalogue.artifact(one) for one in artifact.uses_at(scale)}
     table_files = {one: paths.table(scale, used[one].study, one) for one in used}
@@ -212,7 +212,7 @@ def measure(
             log.info("it has just finished this part")
             return
         with recorder:
-            table = on_settings(function, artifact, settings, context)
+            table = function(context, record)
         write_table(table, result)
         write_json(provenance, recorder.record(outputs=[result]))
         remove_work(work)

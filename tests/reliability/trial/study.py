@@ -12,6 +12,7 @@ from tangentbench.kernels import ntk
 from tangentbench.networks.architecture import fully_connected
 from tangentbench.networks.gated import RELU, build
 from tangentbench.studies.registry import Context, study
+from tangentbench.studies.settings import Settings, settings_of
 from tangentbench.training.batches import Examples
 from tangentbench.training.checkpoint import Checkpoint
 from tangentbench.training.loop import Probe, TrainingRecipe, TrainingRuns, train
@@ -29,39 +30,57 @@ def note(step: str, pause: float) -> None:
         time.sleep(0.02)
 
 
+@settings_of("trial_training")
+class TrialTraining(Settings):
+    epochs: int
+    runs: int
+    width: int
+    pause: float
+
+
+@settings_of("trial_gram")
+class TrialGram(Settings):
+    inputs: int
+    tile: int
+    depth: int
+    pause: float
+
+
 @study("trial_training")
-def training(context: Context, *, epochs: int, runs: int, width: int, pause: float) -> pd.DataFrame:
+def training(context: Context, settings: TrialTraining) -> pd.DataFrame:
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(context.seed)
     labels = torch.arange(60) % 3
     examples = Examples(torch.randn(60, 5, generator=generator) + labels[:, None], labels)
-    numbers = list(range(runs))
+    numbers = list(range(settings.runs))
 
     def sleepy(nets, active, epoch):
-        note(f"epoch {epoch}", pause)
+        note(f"epoch {epoch}", settings.pause)
         return []
 
     trained = train(
-        build(fully_connected((5,), width, 3, 3), RELU, numbers, context.seed),
+        build(fully_connected((5,), settings.width, 3, 3), RELU, numbers, context.seed),
         examples,
-        TrainingRecipe(epochs=epochs),
-        TrainingRuns(numbers, [0.05] * runs, context.seed),
+        TrainingRecipe(epochs=settings.epochs),
+        TrainingRuns(numbers, [0.05] * settings.runs, context.seed),
         label="trial",
         evaluate={"test": examples},
-        probes=[Probe(sleepy, epochs=frozenset(range(1, epochs + 1)))],
+        probes=[Probe(sleepy, epochs=frozenset(range(1, settings.epochs + 1)))],
         checkpoint=Checkpoint(context.work / "training.npz", identity=f"trial {context.seed}", every_seconds=0.0),
     )
     return trained.history
 
 
 @study("trial_gram")
-def gram(context: Context, *, inputs: int, tile: int, depth: int, pause: float) -> pd.DataFrame:
+def gram(context: Context, settings: TrialGram) -> pd.DataFrame:
     def kernel(x1, x2):
-        note("tile", pause)
-        return ntk(x1, x2, depth=depth)
+        note("tile", settings.pause)
+        return ntk(x1, x2, depth=settings.depth)
 
-    points = context.dataset.x_train[:inputs]
-    matrix = Gram.create(context.work / "gram", points, kernel={"name": "ntk", "depth": depth}, tile=tile)
+    points = context.dataset.x_train[: settings.inputs]
+    matrix = Gram.create(
+        context.work / "gram", points, kernel={"name": "ntk", "depth": settings.depth}, tile=settings.tile
+    )
     matrix.compute(kernel, progress=False)
     values = np.linalg.eigvalsh(matrix.to_array().astype(np.float64))
     return pd.DataFrame({"index": np.arange(len(values)), "eigenvalue": values})
