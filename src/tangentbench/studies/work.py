@@ -3,7 +3,7 @@
 A work model is a light function of the artifact's settings (no torch), in the study's `costs.py`:
 
     @work("npk_fig6")
-    def memorisation(*, samples, widths, depths, runs, steps, **_):
+    def memorisation(settings: Memorisation) -> Work:
         flops = ...
         return Work({"dense_gflop": flops / 1e9}, memory_gib=..., disk_gib=...)
 """
