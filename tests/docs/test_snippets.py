@@ -25,7 +25,7 @@ PAGES = [
 ]
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
 FILE_OF_THE_EXAMPLE = re.compile(r"# src/")
-"""The files of the README's worked example; tests/small_project.py puts them where they belong and builds them."""
+"""The files of the README's worked example; tests/support/small_project.py puts them in place and builds them."""
 COMMAND = re.compile(r"(?:^|[`(]|    )(?:\.venv/bin/)?tangentbench (?P<name>[a-z]+)(?P<rest>[^\n`#|]*)", re.MULTILINE)
 TARGET = re.compile(r"\bmake (?P<target>[a-z][a-z-]*)\b(?= |`|\n|$)")
 

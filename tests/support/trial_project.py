@@ -8,7 +8,7 @@ from pathlib import Path
 
 from small_project import Project, copy_project
 
-TRIAL = Path(__file__).parent / "trial"
+TRIAL = Path(__file__).resolve().parents[1] / "reliability" / "trial"
 PLACES = {
     "catalogue.yaml": "src/tangentbench/studies/trial/catalogue.yaml",
     "study.py": "src/tangentbench/studies/trial/measure.py",

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE_BLOCK = re.compile(r"```(?:yaml|python)\n# (?P<path>\S+)\n(?P<text>.*?)```", re.DOTALL)
 COPIED = (
     "Snakefile",

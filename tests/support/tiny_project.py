@@ -18,7 +18,7 @@ from tangentbench.suite.catalogue import Catalogue, load_catalogue
 from tangentbench.suite.provenance import Recorder
 from tangentbench.suite.table_io import write_csv, write_table
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 HOSTILE = '<script>alert("x")</script> & "quotes" \'too\''
 SCALES = {"quick": {"note": "Three runs & two widths."}, "cpu": {}, "paper": {}}
 
