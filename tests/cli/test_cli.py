@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -26,7 +27,7 @@ def call(*arguments: str) -> Result:
     return CliRunner(env={HOME_VARIABLE: str(ROOT)}).invoke(group, list(arguments), catch_exceptions=False)
 
 
-def call_json(*arguments: str) -> object:
+def call_json(*arguments: str) -> Any:
     done = call(*arguments, "--json")
     return json.loads(done.stdout)
 

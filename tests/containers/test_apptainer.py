@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -32,7 +33,7 @@ NO_PRIVS = "--no-privs"
 """Root of a container or of a small machine may lack capabilities, which Apptainer would ask for in vain."""
 
 
-def apptainer(*words: object, cwd: str | None = None, told: str = "") -> subprocess.CompletedProcess[str]:
+def apptainer(*words: Any, cwd: str | None = None, told: str = "") -> subprocess.CompletedProcess[str]:
     call = ["apptainer", *map(str, words)]
     return subprocess.run(call, cwd=cwd, input=told, capture_output=True, text=True, check=False)
 

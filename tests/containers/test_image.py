@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,17 +29,17 @@ RELATIVE_TOLERANCE = 1e-6
 
 
 @pytest.fixture(scope="session")
-def facts(engine: Engine) -> dict:
-    return json.loads(engine.must("podman", "inspect", "--type", "image", IMAGE))[0]
+def facts(engine: Engine) -> dict[str, Any]:
+    return json.loads(engine.must("podman", "inspect", "--type", "image", IMAGE))[0]  # type: ignore[no-any-return]
 
 
-def test_labels_name_version_and_commit(facts: dict) -> None:
+def test_labels_name_version_and_commit(facts: dict[str, Any]) -> None:
     labels = facts["Labels"]
     assert labels["org.opencontainers.image.version"] == __version__
     assert labels["org.opencontainers.image.revision"] == COMMIT
 
 
-def test_user_is_not_root_and_nothing_polls(engine: Engine, facts: dict) -> None:
+def test_user_is_not_root_and_nothing_polls(engine: Engine, facts: dict[str, Any]) -> None:
     assert facts["Config"]["User"] == "10001:10001"
     assert not facts.get("HealthCheck") and not facts["Config"].get("Healthcheck")
     assert engine.run("id", "-u").stdout.strip() == "10001"
@@ -125,7 +126,7 @@ def test_numbers_are_the_hosts(engine: Engine, tmp_path: Path) -> None:
 
 
 def without_times(table: pd.DataFrame) -> pd.DataFrame:
-    return table.drop(columns=[name for name in table if "second" in name])
+    return table.drop(columns=[name for name in table if "second" in name])  # type: ignore[operator]
 
 
 def test_any_user_can_write_results(engine: Engine, tmp_path: Path) -> None:

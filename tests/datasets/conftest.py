@@ -214,7 +214,7 @@ def server() -> Iterator[Server]:
             stop = len(data) if state.cut_after is None else start + state.cut_after
             self.wfile.write(data[start:stop])
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_: Any) -> None:
             pass
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

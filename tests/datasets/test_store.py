@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,7 +140,7 @@ def test_missing_files_and_broken_provenance(stored: Path) -> None:
 def test_a_failed_write_leaves_nothing(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: Any) -> None:
         raise OSError(number, "no")
 
     monkeypatch.setattr("tangentbench.datasets.store.write_npz", refuse)
@@ -151,7 +152,7 @@ def test_a_failed_write_leaves_nothing(
 def test_a_full_disk_at_the_provenance_leaves_no_arrays(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("tangentbench.atomic.json.dumps", refuse)
@@ -168,6 +169,6 @@ def test_shapes_and_labels_are_checked(dataset: Dataset) -> None:
     with pytest.raises(ValueError, match="labels -1 to 2 do not fit 4 classes"):
         replace(dataset, y_train=dataset.y_train - 1)
     with pytest.raises(ValueError, match="int64"):
-        replace(dataset, y_train=dataset.y_train.astype(np.int32))
+        replace(dataset, y_train=dataset.y_train.astype(np.int32))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="test inputs"):
         replace(dataset, x_test=dataset.x_test[:, :2])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,18 +19,18 @@ from tangentbench.solvers.cholesky import factorise
 
 
 @pytest.fixture
-def gram(tmp_path):
+def gram(tmp_path: Path) -> Any:
     store = Gram.create(tmp_path / "gram", inputs(90, shape=(12,)), kernel=SETTINGS, tile=32, dtype="float64")
     store.compute(gaussian)
     return store
 
 
 @pytest.fixture
-def above_the_dense_limit(monkeypatch):
+def above_the_dense_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate, "DENSE_LIMIT", 10)
 
 
-def test_spectrum_of_a_small_matrix(gram):
+def test_spectrum_of_a_small_matrix(gram: Any) -> None:
     values = np.linalg.eigvalsh(gram.to_array())
     found = certify(gram)["spectrum"]
     assert np.isclose(found["smallest_eigenvalue"], values[0], rtol=1e-10)
@@ -36,7 +38,7 @@ def test_spectrum_of_a_small_matrix(gram):
     assert np.isclose(found["condition_number"], values[-1] / values[0], rtol=1e-10)
 
 
-def test_spectrum_by_lanczos_keeps_its_bounds(gram, above_the_dense_limit):
+def test_spectrum_by_lanczos_keeps_its_bounds(gram: Any, above_the_dense_limit: Any) -> None:
     values = np.linalg.eigvalsh(gram.to_array())
     found = certify(gram)["spectrum"]
     assert "Lanczos" in found["method"]
@@ -46,14 +48,14 @@ def test_spectrum_by_lanczos_keeps_its_bounds(gram, above_the_dense_limit):
 
 
 @pytest.mark.parametrize(("dtype", "ridge"), [("float64", 0.0), ("float64", 0.01), ("float32", 0.0)])
-def test_spectrum_through_a_factor(gram, above_the_dense_limit, dtype, ridge):
+def test_spectrum_through_a_factor(gram: Any, above_the_dense_limit: Any, dtype: str, ridge: float) -> None:
     values = np.linalg.eigvalsh(gram.to_array())
     found = certify(gram, factor=factorise(gram, ridge, dtype=dtype))["spectrum"]
     assert "Cholesky" in found["method"]
     assert np.isclose(found["smallest_eigenvalue"], values[0], rtol=1e-6)
 
 
-def test_few_lanczos_steps_stay_inside_the_spectrum():
+def test_few_lanczos_steps_stay_inside_the_spectrum() -> None:
     random = np.random.default_rng(0)
     q, _ = np.linalg.qr(random.normal(size=(200, 200)))
     values = np.geomspace(1e-4, 1, 200)
@@ -67,13 +69,13 @@ def test_few_lanczos_steps_stay_inside_the_spectrum():
     assert np.isclose(high.value, values[-1], rtol=1e-12)
 
 
-def test_lanczos_stops_when_the_space_is_used_up():
+def test_lanczos_stops_when_the_space_is_used_up() -> None:
     low, high = extremes(lambda v: 2.0 * v, 50)
-    assert (low.value, high.value) == (pytest.approx(2.0), pytest.approx(2.0))
+    assert (low.value, high.value) == (pytest.approx(2.0), pytest.approx(2.0))  # type: ignore[comparison-overlap]
 
 
-def test_agreement_and_asymmetry_are_measured(gram):
-    def crooked(x1, x2=None):
+def test_agreement_and_asymmetry_are_measured(gram: Any) -> None:
+    def crooked(x1: Any, x2: Any = None) -> Any:
         return gaussian(x1, x2) + 1e-3 * x1.reshape(len(x1), -1)[:, :1]
 
     exact = certify(gram, gaussian, lambda x1, x2: gaussian(x1, x2) + 1e-5, entries=100)
@@ -83,7 +85,7 @@ def test_agreement_and_asymmetry_are_measured(gram):
     assert certify(gram, crooked)["asymmetry"]["largest_difference"] > 1e-4
 
 
-def test_a_rectangle_has_no_spectrum(tmp_path):
+def test_a_rectangle_has_no_spectrum(tmp_path: Path) -> None:
     gram = Gram.create(tmp_path, inputs(9), inputs(7, seed=1), kernel=SETTINGS, tile=4)
     gram.compute(gaussian)
     found = certify(gram, gaussian, gaussian)
@@ -92,7 +94,7 @@ def test_a_rectangle_has_no_spectrum(tmp_path):
     assert found["second_backend"]["largest_difference"] < 1e-7
 
 
-def test_certificate_lies_beside_the_store_until_it_grows(gram):
+def test_certificate_lies_beside_the_store_until_it_grows(gram: Any) -> None:
     certify(gram, gaussian)
     stored = json.loads((gram.folder / "certificate.json").read_text())
     assert stored == read_certificate(gram)
@@ -104,17 +106,17 @@ def test_certificate_lies_beside_the_store_until_it_grows(gram):
     assert read_certificate(gram.extend(inputs(100, shape=(12,)))) is None
 
 
-def test_sample_needs_the_inputs(gram):
+def test_sample_needs_the_inputs(gram: Any) -> None:
     with pytest.raises(TangentbenchError, match="needs the inputs"):
         certify(Gram.open(gram.folder), gaussian)
 
 
-def test_too_little_memory_is_said(gram):
+def test_too_little_memory_is_said(gram: Any) -> None:
     with pytest.raises(TooLittleMemory, match="Lanczos"):
         certify(gram, memory_limit=1e4)
 
 
-def test_memory_stays_under_the_limit(tmp_path):
+def test_memory_stays_under_the_limit(tmp_path: Path) -> None:
     code = """
 import sys
 from gaussian import SETTINGS, gaussian, inputs, peak_bytes

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import signal
 import time
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,22 +36,22 @@ gram.compute(slow_and_logged(log, seconds), keys)
 """
 
 
-def store(folder, count=50, tile=16, **options):
+def store(folder: Any, count: int = 50, tile: int = 16, **options: Any) -> Any:
     return Gram.create(folder, inputs(count), kernel=SETTINGS, tile=tile, **options)
 
 
 @pytest.fixture
-def finished(tmp_path):
+def finished(tmp_path: Path) -> Any:
     gram = store(tmp_path / "gram")
     gram.compute(gaussian)
     return gram
 
 
-def no_kernel(x1, x2=None):
+def no_kernel(x1: Any, x2: Any = None) -> None:
     raise AssertionError("this tile is on disk already")
 
 
-def damage(path, offset=-1000):
+def damage(path: Any, offset: int = -1000) -> None:
     content = bytearray(path.read_bytes())
     content[offset] ^= 1
     path.write_bytes(content)
@@ -57,7 +59,7 @@ def damage(path, offset=-1000):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("tile", [1, 7, 16, 64])
-def test_holds_the_kernel_matrix(tmp_path, dtype, tile):
+def test_holds_the_kernel_matrix(tmp_path: Path, dtype: str, tile: int) -> None:
     x = inputs(20)
     gram = Gram.create(tmp_path, x, kernel=SETTINGS, tile=tile, dtype=dtype)
     gram.compute(gaussian)
@@ -66,7 +68,7 @@ def test_holds_the_kernel_matrix(tmp_path, dtype, tile):
     assert np.array_equal(gram.diagonal(), np.ones(20))
 
 
-def test_holds_a_rectangle(tmp_path):
+def test_holds_a_rectangle(tmp_path: Path) -> None:
     x1, x2 = inputs(20), inputs(33, seed=1)
     gram = Gram.create(tmp_path, x1, x2, kernel=SETTINGS, tile=8)
     gram.compute(gaussian)
@@ -76,10 +78,10 @@ def test_holds_a_rectangle(tmp_path):
     assert np.allclose(gram.matmul(v), gram.to_array().astype(float) @ v, rtol=0, atol=1e-12)
 
 
-def test_keeps_and_computes_half_of_a_symmetric_matrix(tmp_path):
+def test_keeps_and_computes_half_of_a_symmetric_matrix(tmp_path: Path) -> None:
     sizes = []
 
-    def counting(x1, x2=None):
+    def counting(x1: Any, x2: Any = None) -> Any:
         sizes.append(len(x1) * len(x1 if x2 is None else x2))
         return gaussian(x1, x2)
 
@@ -88,7 +90,7 @@ def test_keeps_and_computes_half_of_a_symmetric_matrix(tmp_path):
     assert len(list((tmp_path / "tiles").glob("*.npy"))) == 8 * 9 // 2
 
 
-def test_reads_any_part_without_the_rest(finished):
+def test_reads_any_part_without_the_rest(finished: Any) -> None:
     whole = gaussian(inputs(50)).astype(np.float32)
     for a, b, c, d in [(0, 50, 0, 50), (3, 4, 40, 50), (15, 33, 0, 17), (20, 20, 0, 50), (40, 50, 1, 2)]:
         assert np.array_equal(finished.block(a, b, c, d), whole[a:b, c:d])
@@ -101,28 +103,28 @@ def test_reads_any_part_without_the_rest(finished):
     assert (seen[np.tril_indices(50)] == 1).all()
 
 
-def test_multiplies_as_the_matrix_does(finished):
+def test_multiplies_as_the_matrix_does(finished: Any) -> None:
     v = np.random.default_rng(0).normal(size=(50, 3))
     assert np.allclose(finished.matmul(v), finished.to_array().astype(float) @ v, rtol=0, atol=1e-13)
     assert np.allclose(finished.matmul(v[:, 0]), finished.matmul(v)[:, 0], rtol=0, atol=1e-13)
 
 
-def test_is_one_plain_file_on_demand(finished, tmp_path):
+def test_is_one_plain_file_on_demand(finished: Any, tmp_path: Path) -> None:
     finished.as_memmap(tmp_path / "whole.npy")
     assert np.array_equal(np.load(tmp_path / "whole.npy", allow_pickle=False), finished.to_array())
 
 
-def test_numpy_reads_a_tile(finished):
+def test_numpy_reads_a_tile(finished: Any) -> None:
     tile = np.load(finished.tile_path((1, 0)), allow_pickle=False)
     assert np.array_equal(tile, gaussian(inputs(50)).astype(np.float32)[16:32, :16])
 
 
-def test_computes_nothing_twice(finished):
+def test_computes_nothing_twice(finished: Any) -> None:
     finished.compute(no_kernel)
     store(finished.folder).compute(no_kernel)
 
 
-def test_a_tile_is_a_job(tmp_path):
+def test_a_tile_is_a_job(tmp_path: Path) -> None:
     x = inputs(50)
     jobs = store(tmp_path).missing_tiles()
     for key in jobs[::-1]:
@@ -134,7 +136,7 @@ def test_a_tile_is_a_job(tmp_path):
     assert np.array_equal(Gram.open(tmp_path).to_array(), gaussian(x).astype(np.float32))
 
 
-def test_says_what_is_missing(tmp_path):
+def test_says_what_is_missing(tmp_path: Path) -> None:
     gram = store(tmp_path)
     gram.compute(gaussian, [(0, 0)])
     assert (0, 0) not in gram.missing_tiles()
@@ -143,7 +145,7 @@ def test_says_what_is_missing(tmp_path):
 
 
 @pytest.mark.parametrize("old", [32, 41])
-def test_extended_equals_made_at_once(tmp_path, old):
+def test_extended_equals_made_at_once(tmp_path: Path, old: int) -> None:
     x = inputs(70)
     grown = Gram.create(tmp_path / "grown", x[:old], kernel=SETTINGS, tile=16)
     grown.compute(gaussian)
@@ -157,7 +159,7 @@ def test_extended_equals_made_at_once(tmp_path, old):
     assert all((path.stat().st_mtime_ns, path.read_bytes()) == known for path, known in before.items())
 
 
-def test_a_rectangle_grows_on_both_sides(tmp_path):
+def test_a_rectangle_grows_on_both_sides(tmp_path: Path) -> None:
     x1, x2 = inputs(20), inputs(30, seed=1)
     gram = Gram.create(tmp_path, x1[:12], x2[:25], kernel=SETTINGS, tile=8)
     gram.compute(gaussian)
@@ -166,14 +168,14 @@ def test_a_rectangle_grows_on_both_sides(tmp_path):
     assert np.array_equal(gram.to_array(), gaussian(x1, x2).astype(np.float32))
 
 
-def test_extension_wants_the_old_inputs_first(finished):
+def test_extension_wants_the_old_inputs_first(finished: Any) -> None:
     with pytest.raises(StoreMismatch, match="beginning of x1"):
         finished.extend(inputs(60, seed=1))
     with pytest.raises(UnfitArray, match="append"):
         finished.extend(inputs(50)[:40])
 
 
-def test_survives_kills_at_any_moment(tmp_path):
+def test_survives_kills_at_any_moment(tmp_path: Path) -> None:
     undisturbed = store(tmp_path / "undisturbed", count=80, tile=8)
     undisturbed.compute(gaussian)
     folder, log = tmp_path / "killed", tmp_path / "log"
@@ -197,14 +199,14 @@ def test_survives_kills_at_any_moment(tmp_path):
     assert np.array_equal(gram.to_array(), undisturbed.to_array())
 
 
-def test_two_processes_compute_disjoint_tiles(tmp_path):
+def test_two_processes_compute_disjoint_tiles(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for process in [start_python(COMPUTE, tmp_path / "gram", 60, 8, 0.01, log, part) for part in (0, 1)]:
         finish(process)
     assert np.array_equal(Gram.open(tmp_path / "gram").to_array(), gaussian(inputs(60)).astype(np.float32))
 
 
-def test_processes_share_the_work_by_themselves(tmp_path):
+def test_processes_share_the_work_by_themselves(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for process in [start_python(COMPUTE, tmp_path / "gram", 60, 8, 0.02, log) for _ in range(3)]:
         finish(process)
@@ -214,7 +216,7 @@ def test_processes_share_the_work_by_themselves(tmp_path):
     assert not list(gram.folder.glob("tiles/*.lock"))
 
 
-def test_a_damaged_tile_is_recomputed_alone(finished):
+def test_a_damaged_tile_is_recomputed_alone(finished: Any) -> None:
     whole = finished.to_array()
     damage(finished.tile_path((2, 1)))
     again = Gram.open(finished.folder, inputs(50))
@@ -222,7 +224,7 @@ def test_a_damaged_tile_is_recomputed_alone(finished):
         again.to_array()
     calls = []
 
-    def counting(x1, x2=None):
+    def counting(x1: Any, x2: Any = None) -> Any:
         calls.append(1)
         return gaussian(x1, x2)
 
@@ -232,7 +234,7 @@ def test_a_damaged_tile_is_recomputed_alone(finished):
     assert np.array_equal(again.to_array(), whole)
 
 
-def test_a_shortened_or_foreign_tile_counts_as_missing(finished):
+def test_a_shortened_or_foreign_tile_counts_as_missing(finished: Any) -> None:
     path = finished.tile_path((1, 0))
     path.write_bytes(path.read_bytes()[:-200])
     assert Gram.open(finished.folder).missing_tiles() == [(1, 0)]
@@ -240,17 +242,17 @@ def test_a_shortened_or_foreign_tile_counts_as_missing(finished):
     assert Gram.open(finished.folder).missing_tiles() == [(1, 0)]
 
 
-def test_other_settings_are_refused(finished):
+def test_other_settings_are_refused(finished: Any) -> None:
     for change, sentence in [
         ({"kernel": {**SETTINGS, "scale": 8.0}}, "scale: 7.0 there, 8.0 asked"),
         ({"dtype": "float64"}, "dtype: float32 there, float64 asked"),
         ({"tile": 8}, "tile: 16 there, 8 asked"),
     ]:
         with pytest.raises(StoreMismatch, match=sentence):
-            Gram.create(finished.folder, inputs(50), **{"kernel": SETTINGS, "tile": 16, **change})
+            Gram.create(finished.folder, inputs(50), **{"kernel": SETTINGS, "tile": 16, **change})  # type: ignore[arg-type, dict-item]
 
 
-def test_other_data_are_refused(finished):
+def test_other_data_are_refused(finished: Any) -> None:
     other = inputs(50)
     other[20, 0, 0] += 1e-3
     with pytest.raises(StoreMismatch, match="checksum of x1 differs from input 16 to 31"):
@@ -263,7 +265,7 @@ def test_other_data_are_refused(finished):
         Gram.open(finished.folder, inputs(50), inputs(50))
 
 
-def test_unfit_inputs_are_refused_before_anything_is_written(tmp_path):
+def test_unfit_inputs_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     holed = inputs(50)
     holed[33, 1, 1] = np.nan
     for x1, x2, sentence in [
@@ -283,7 +285,7 @@ def test_unfit_inputs_are_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_an_unfit_kernel_loses_nothing(tmp_path):
+def test_an_unfit_kernel_loses_nothing(tmp_path: Path) -> None:
     gram = store(tmp_path)
     gram.compute(gaussian, [(0, 0)])
     with pytest.raises(UnfitArray, match="nan for inputs 16 and 0"):
@@ -293,7 +295,7 @@ def test_an_unfit_kernel_loses_nothing(tmp_path):
     assert len(gram.missing_tiles()) == 9
 
 
-def test_store_without_inputs_only_reads(tmp_path):
+def test_store_without_inputs_only_reads(tmp_path: Path) -> None:
     store(tmp_path)
     with pytest.raises(TangentbenchError, match="needs the inputs"):
         Gram.open(tmp_path).compute(gaussian)
@@ -304,20 +306,20 @@ def test_store_without_inputs_only_reads(tmp_path):
         Gram.open(tmp_path)
 
 
-def test_too_little_memory_is_said_before_work_starts(tmp_path):
+def test_too_little_memory_is_said_before_work_starts(tmp_path: Path) -> None:
     gram = store(tmp_path, count=256, tile=128)
     with pytest.raises(TooLittleMemory, match="tile=64 or smaller"):
         gram.compute(no_kernel, memory_limit=128 * 128 * 8)
 
 
-def test_too_little_disk_is_said_before_work_starts(tmp_path, monkeypatch):
+def test_too_little_disk_is_said_before_work_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gram = store(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=5000))
     with pytest.raises(TooLittleDisk, match=r"4\.88 KiB free"):
         gram.compute(no_kernel)
 
 
-def test_a_disk_that_fills_up_loses_only_the_tile_at_hand(tmp_path):
+def test_a_disk_that_fills_up_loses_only_the_tile_at_hand(tmp_path: Path) -> None:
     code = """
 import resource, sys
 from gaussian import SETTINGS, gaussian, inputs
@@ -339,7 +341,7 @@ except CannotWrite as error:
     assert np.array_equal(gram.to_array(), gaussian(inputs(48)).astype(np.float32))
 
 
-def test_memory_does_not_grow_with_the_matrix(tmp_path):
+def test_memory_does_not_grow_with_the_matrix(tmp_path: Path) -> None:
     code = """
 import sys
 import numpy as np

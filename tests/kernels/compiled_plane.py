@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
@@ -16,7 +17,14 @@ from triton.compiler import ASTSource
 from tangentbench.kernels.plane_triton import plane
 
 SIZES = {"HEIGHT": 32, "WIDTH": 32, "BLOCK_HEIGHT": 32, "BLOCK_WIDTH": 32, "CHANNELS": 3, "LAYERS": 10, "REACH": 1}
-CHOICES = {"TANGENT": True, "TRAIN_FIRST": False, "ADD_OWN": False, "DEGREE": 9, "SNAP": 2e-6, "DOUBTFUL": 1e-3}
+CHOICES: dict[str, Any] = {
+    "TANGENT": True,
+    "TRAIN_FIRST": False,
+    "ADD_OWN": False,
+    "DEGREE": 9,
+    "SNAP": 2e-6,
+    "DOUBTFUL": 1e-3,
+}
 WARPS = 8
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from images import TOLERANCE, images, relative_error
@@ -33,13 +35,13 @@ def identical_value(image: np.ndarray, depth: int) -> float:
 def padded_sum(x: np.ndarray) -> np.ndarray:
     padded = np.pad(x, 1)
     height, width = x.shape
-    return sum(padded[i : i + height, j : j + width] for i in range(3) for j in range(3))
+    return sum(padded[i : i + height, j : j + width] for i in range(3) for j in range(3))  # type: ignore[return-value]
 
 
 @each_backend
 @each_dtype
 @pytest.mark.parametrize("depth", [2, 3, 11, 21])
-def test_identical_images_keep_angle_zero(depth, dtype, backend):
+def test_identical_images_keep_angle_zero(depth: int, dtype: Any, backend: Any) -> None:
     batch = images(3, 8, 8)
     expected = [identical_value(image, depth) for image in batch]
     diagonal = np.diag(cntk(batch, batch.copy(), depth, "flatten", dtype=dtype, backend=backend))
@@ -49,7 +51,7 @@ def test_identical_images_keep_angle_zero(depth, dtype, backend):
 @each_backend
 @each_dtype
 @each_pooling
-def test_zero_image_has_zero_kernel(pooling, dtype, backend):
+def test_zero_image_has_zero_kernel(pooling: Any, dtype: Any, backend: Any) -> None:
     batch = images(3)
     batch[1] = 0
     gram = cntk(batch, depth=5, pooling=pooling, dtype=dtype, backend=backend)
@@ -62,7 +64,7 @@ def test_zero_image_has_zero_kernel(pooling, dtype, backend):
 @each_dtype
 @each_pooling
 @pytest.mark.parametrize("kind", ["ntk", "nngp"])
-def test_zero_patches_are_harmless(kind, pooling, dtype, backend):
+def test_zero_patches_are_harmless(kind: Any, pooling: Any, dtype: Any, backend: Any) -> None:
     batch = np.zeros((3, 9, 8, 1))
     batch[0, 4, 4], batch[1, :2, :2], batch[2, :, 5:] = 1.0, 2.0, -1.0
     gram = cntk(batch, depth=3, pooling=pooling, kind=kind, dtype=dtype, backend=backend)
@@ -74,7 +76,7 @@ def test_zero_patches_are_harmless(kind, pooling, dtype, backend):
 @each_backend
 @each_dtype
 @each_pooling
-def test_constant_images_scale_with_their_value(pooling, dtype, backend):
+def test_constant_images_scale_with_their_value(pooling: Any, dtype: Any, backend: Any) -> None:
     batch = np.ones((3, 6, 6, 2)) * np.array([1.0, 3.0, -2.0])[:, None, None, None]
     gram = cntk(batch, depth=6, pooling=pooling, dtype=dtype, backend=backend)
     assert np.isfinite(gram).all()
@@ -84,7 +86,7 @@ def test_constant_images_scale_with_their_value(pooling, dtype, backend):
 
 @each_backend
 @each_dtype
-def test_one_pixel_images_are_a_fully_connected_network(dtype, backend):
+def test_one_pixel_images_are_a_fully_connected_network(dtype: Any, backend: Any) -> None:
     """A 3 x 3 filter sees one pixel and eight zeros: every layer is dense, with 1/9 of the variance."""
     batch = images(4, 1, 1, 3)
     gap, flat = (
@@ -97,14 +99,14 @@ def test_one_pixel_images_are_a_fully_connected_network(dtype, backend):
 
 @each_backend
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
-def test_far_scales_do_not_overflow(scale, backend):
+def test_far_scales_do_not_overflow(scale: float, backend: Any) -> None:
     batch = images(2)
     expected = cntk(batch, depth=5)
     value = cntk((batch * scale).astype(np.float32), depth=5, backend=backend)
     assert relative_error(value.astype(np.float64) / scale**2, expected) < 1e-5
 
 
-def test_result_type_follows_the_images():
+def test_result_type_follows_the_images() -> None:
     batch = images(2)
     assert cntk(batch, depth=3).dtype == np.float64
     assert cntk(batch.astype(np.float32), depth=3).dtype == np.float32
@@ -112,12 +114,12 @@ def test_result_type_follows_the_images():
     assert cntk(batch, depth=3, dtype="float32").dtype == np.float32
 
 
-def test_empty_batches_give_empty_kernels():
+def test_empty_batches_give_empty_kernels() -> None:
     assert cntk(images(0), images(3), depth=3).shape == (0, 3)
     assert cntk(images(3), images(0), depth=3).shape == (3, 0)
 
 
-def test_nothing_trained_means_a_zero_kernel():
+def test_nothing_trained_means_a_zero_kernel() -> None:
     assert np.all(cntk(images(2), depth=2, pooling="gap") == 0)
     assert np.all(cntk(images(2), depth=2, pooling="gap", train_first_last=True) > 0)
 
@@ -146,14 +148,14 @@ def test_nothing_trained_means_a_zero_kernel():
         ({"x1": np.full((1, 6, 5, 3), 1e30), "dtype": "float32"}, InvalidKernelInput, "range of float32"),
     ],
 )
-def test_bad_input_is_refused_with_one_sentence(change, error, says):
+def test_bad_input_is_refused_with_one_sentence(change: Any, error: Any, says: str) -> None:
     arguments = {"x1": images(2), "depth": 3, **change}
     with pytest.raises(error, match=says) as caught:
         cntk(**arguments)
     assert isinstance(caught.value, TangentbenchError)
 
 
-def test_without_the_core_torch_serves_with_a_warning(monkeypatch):
+def test_without_the_core_torch_serves_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "load", lambda: "_cntk_core.so was not built")
     expected = cntk(images(2), depth=3, backend="torch")
     with pytest.warns(RuntimeWarning, match="runs in torch"):

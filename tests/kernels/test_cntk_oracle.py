@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,14 +26,16 @@ def reference(
     size: tuple[int, int], depth: int, pooling: str, kind: str, trained: bool | None, filter: int = 3
 ) -> np.ndarray:
     first, second = images(2, *size), images(2, *size, seed=1)
-    return cntk(first, second, depth, pooling, kind, trained, filter, backend="neural-tangents", progress=False)
+    return cntk(first, second, depth, pooling, kind, trained, filter, backend="neural-tangents", progress=False)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("backend", [pytest.param("native", marks=needs_native), "torch"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("kind", "trained"), KINDS)
 @pytest.mark.parametrize(("depth", "pooling"), FAST)
-def test_agrees_with_neural_tangents(depth, pooling, kind, trained, dtype, backend):
+def test_agrees_with_neural_tangents(
+    depth: Any, pooling: Any, kind: Any, trained: Any, dtype: str, backend: Any
+) -> None:
     size = (6, 5)
     expected = reference(size, depth, pooling, kind, trained)
     first, second = images(2, *size), images(2, *size, seed=1)
@@ -43,7 +46,9 @@ def test_agrees_with_neural_tangents(depth, pooling, kind, trained, dtype, backe
 @pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("depth", "pooling"), [(21, "flatten"), (11, "gap")])
-def test_agrees_with_neural_tangents_when_deep(depth, pooling, dtype, instruction_set, monkeypatch):
+def test_agrees_with_neural_tangents_when_deep(
+    depth: int, pooling: Any, dtype: str, instruction_set: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(native.INSTRUCTION_SET_VARIABLE, instruction_set)
     size = (8, 8) if pooling == "flatten" else (4, 4)
     expected = reference(size, depth, pooling, "ntk", None)
@@ -54,7 +59,9 @@ def test_agrees_with_neural_tangents_when_deep(depth, pooling, dtype, instructio
 @pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
 @pytest.mark.parametrize("filter", [1, 5])
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
-def test_other_filters_agree_with_neural_tangents(pooling, filter, instruction_set, monkeypatch):
+def test_other_filters_agree_with_neural_tangents(
+    pooling: Any, filter: int, instruction_set: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(native.INSTRUCTION_SET_VARIABLE, instruction_set)
     expected = reference((6, 5), 3, pooling, "ntk", True, filter)
     value = cntk(images(2), images(2, seed=1), 3, pooling, train_first_last=True, filter=filter, backend="native")
@@ -65,7 +72,7 @@ def test_other_filters_agree_with_neural_tangents(pooling, filter, instruction_s
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
 @pytest.mark.parametrize("depth", [5, 13, 21, 45])
-def test_native_and_torch_agree_at_every_depth(depth, pooling, dtype):
+def test_native_and_torch_agree_at_every_depth(depth: int, pooling: Any, dtype: str) -> None:
     first, second = images(3, 7, 6), images(2, 7, 6, seed=1)
     expected = cntk(first, second, depth, pooling, backend="torch")
     assert (
@@ -76,7 +83,7 @@ def test_native_and_torch_agree_at_every_depth(depth, pooling, dtype):
 @needs_native
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
-def test_every_instruction_set_gives_the_same_kernel(pooling, dtype, monkeypatch):
+def test_every_instruction_set_gives_the_same_kernel(pooling: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = []
     for name in native.instruction_sets():
         monkeypatch.setenv(native.INSTRUCTION_SET_VARIABLE, name)
@@ -94,7 +101,7 @@ def china(*corners: tuple[int, int], side: int = 32) -> np.ndarray:
 def photograph_patches() -> np.ndarray:
     """Five 32 x 32 patches, standardised as the paper's images are; two are neighbours."""
     patches = china((0, 0), (100, 100), (200, 300), (300, 50), (0, 1))
-    return (patches - patches.mean((0, 1, 2))) / patches.std((0, 1, 2))
+    return (patches - patches.mean((0, 1, 2))) / patches.std((0, 1, 2))  # type: ignore[no-any-return]
 
 
 @functools.cache
@@ -106,14 +113,16 @@ def sky(pooling: str) -> np.ndarray:
 @functools.cache
 def sky_reference(depth: int, pooling: str, kind: str) -> np.ndarray:
     patches = sky(pooling).astype(np.float64)
-    return cntk(patches[:1], patches[1:], depth, pooling, kind, True, backend="neural-tangents")
+    return cntk(patches[:1], patches[1:], depth, pooling, kind, True, backend="neural-tangents")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["ntk", "nngp"])
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
-def test_raw_photographs_agree_with_neural_tangents(instruction_set, depth, pooling, kind, monkeypatch):
+def test_raw_photographs_agree_with_neural_tangents(
+    instruction_set: Any, depth: Any, pooling: Any, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On every instruction set this machine has, entry by entry; the first is an image with itself moved a pixel."""
     monkeypatch.setenv(native.INSTRUCTION_SET_VARIABLE, instruction_set)
     expected = sky_reference(depth, pooling, kind)
@@ -126,7 +135,7 @@ def test_raw_photographs_agree_with_neural_tangents(instruction_set, depth, pool
 @needs_native
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("case", ["raw", "standardised", "noise", "ramps"])
-def test_float32_holds_where_patches_are_nearly_parallel(case, depth):
+def test_float32_holds_where_patches_are_nearly_parallel(case: str, depth: Any) -> None:
     """Images of 32 x 32 whose angles float32 cannot hold: smooth ones, so that rounding has one sign everywhere."""
     if case == "noise":
         patches = 0.5 + 1e-3 * images(4, 32, 32)
@@ -141,7 +150,7 @@ def test_float32_holds_where_patches_are_nearly_parallel(case, depth):
 
 
 @pytest.mark.parametrize(("pooling", "depth"), [("gap", 11), ("flatten", 21)])
-def test_torch_holds_nearly_constant_images_in_float32(pooling, depth):
+def test_torch_holds_nearly_constant_images_in_float32(pooling: Any, depth: int) -> None:
     """Against neural-tangents in float64; the recursion alone misses the tolerance."""
     batch = nearly_constant(3, 8 if pooling == "flatten" else 5)
     exact = cntk(batch.astype(np.float64), batch.astype(np.float64), depth, pooling, backend="neural-tangents")
@@ -156,7 +165,7 @@ def test_torch_holds_nearly_constant_images_in_float32(pooling, depth):
 
 @needs_native
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
-def test_torch_doubts_what_the_core_doubts(pooling, monkeypatch):
+def test_torch_doubts_what_the_core_doubts(pooling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In whole squares, in rectangles, and however the squares are cut into blocks."""
     batch = channels_first(np.concatenate([nearly_constant(3, 5), images(2, 5, 5).astype(np.float32)]))
     architecture, sine = CntkSpec.checked(11, pooling, "ntk", None, 3), 0.015
@@ -170,11 +179,11 @@ def test_torch_doubts_what_the_core_doubts(pooling, monkeypatch):
 
 
 @needs_native
-def test_only_doubtful_entries_are_computed_again(monkeypatch):
+def test_only_doubtful_entries_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sky among other images costs its own entries in double; which they are does not depend on the tile."""
     computed = []
 
-    def counted(x1, x2, *arguments):
+    def counted(x1: Any, x2: Any, *arguments: Any) -> Any:
         computed.append((x1.dtype.name, len(x1), len(x1 if x2 is None else x2)))
         return whole(x1, x2, *arguments)
 
@@ -192,14 +201,14 @@ def test_only_doubtful_entries_are_computed_again(monkeypatch):
 
 @needs_native
 @pytest.mark.parametrize(("pooling", "depth"), [("flatten", 4), ("flatten", 21), ("gap", 6)])
-def test_float32_holds_on_photographs(pooling, depth):
+def test_float32_holds_on_photographs(pooling: Any, depth: int) -> None:
     patches = photograph_patches()[: 3 if pooling == "gap" else 5]
     exact = cntk(patches, depth=depth, pooling=pooling)
     assert np.abs(cntk(patches, depth=depth, pooling=pooling, dtype="float32") / exact - 1).max() < TOLERANCE["float32"]
 
 
 @needs_native
-def test_photographs_agree_with_neural_tangents():
+def test_photographs_agree_with_neural_tangents() -> None:
     patches = photograph_patches()
     first, second = patches[:2], patches[2:]
     expected = cntk(first, second, 11, "flatten", backend="neural-tangents")

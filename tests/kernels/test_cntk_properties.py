@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ few = settings(max_examples=40, deadline=None)
 
 @few
 @given(batches, kernels)
-def test_symmetric_half_equals_the_whole(batch, kernel):
+def test_symmetric_half_equals_the_whole(batch: Any, kernel: Any) -> None:
     gram = cntk(batch, **kernel)
     assert np.array_equal(gram, gram.T)
     assert relative_error(cntk(batch, batch.copy(), **kernel), gram) < 1e-12
@@ -42,13 +43,13 @@ def test_symmetric_half_equals_the_whole(batch, kernel):
 
 @few
 @given(batches, kernels, st.floats(0.01, 100), st.floats(0.01, 100))
-def test_homogeneous_in_the_scale_of_both_images(batch, kernel, a, b):
+def test_homogeneous_in_the_scale_of_both_images(batch: Any, kernel: Any, a: Any, b: Any) -> None:
     assert relative_error(cntk(a * batch, b * batch, **kernel), a * b * cntk(batch, batch.copy(), **kernel)) < 1e-9
 
 
 @few
 @given(batches, kernels, st.randoms(use_true_random=False))
-def test_permuting_the_batch_permutes_the_kernel(batch, kernel, random):
+def test_permuting_the_batch_permutes_the_kernel(batch: Any, kernel: Any, random: Any) -> None:
     order = list(range(len(batch)))
     random.shuffle(order)
     gram = cntk(batch, batch.copy(), **kernel)
@@ -57,7 +58,7 @@ def test_permuting_the_batch_permutes_the_kernel(batch, kernel, random):
 
 @few
 @given(batches, kernels)
-def test_flipping_both_images_changes_nothing(batch, kernel):
+def test_flipping_both_images_changes_nothing(batch: Any, kernel: Any) -> None:
     gram = cntk(batch, **kernel)
     assert relative_error(cntk(batch[:, ::-1], **kernel), gram) < 1e-9
     assert relative_error(cntk(batch.transpose(0, 2, 1, 3), **kernel), gram) < 1e-9
@@ -65,14 +66,14 @@ def test_flipping_both_images_changes_nothing(batch, kernel):
 
 @few
 @given(batches, st.integers(2, 6), st.integers(-7, 7), st.integers(-7, 7))
-def test_gap_without_padding_is_invariant_under_circular_shift(batch, depth, down, along):
+def test_gap_without_padding_is_invariant_under_circular_shift(batch: Any, depth: Any, down: Any, along: Any) -> None:
     """A 1 x 1 filter never reads the padding, so pooling over all pairs of positions forgets where they were."""
     moved = np.roll(batch, (down, along), axis=(1, 2))
     kernel = {"depth": depth, "filter": 1, "train_first_last": True}
     assert relative_error(cntk(moved, batch, **kernel), cntk(batch, batch.copy(), **kernel)) < 1e-9
 
 
-def test_gap_is_invariant_under_shift_inside_a_wide_margin():
+def test_gap_is_invariant_under_shift_inside_a_wide_margin() -> None:
     """Zeros around the object, wider than the receptive field: the border never sees where it lies."""
     canvas = np.zeros((2, 15, 15, 2))
     canvas[:, 6:9, 6:9] = images(2, 3, 3, 2)
@@ -83,14 +84,14 @@ def test_gap_is_invariant_under_shift_inside_a_wide_margin():
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
 @pytest.mark.parametrize(("kind", "trained"), [("ntk", True), ("ntk", False), ("nngp", None)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_positive_semidefinite_to_rounding(pooling, kind, trained, dtype):
+def test_positive_semidefinite_to_rounding(pooling: Any, kind: Any, trained: bool | None, dtype: str) -> None:
     gram = cntk(images(40, 5, 5), depth=5, pooling=pooling, kind=kind, train_first_last=trained, dtype=dtype)
     eigenvalues = np.linalg.eigvalsh(gram.astype(np.float64))
     assert eigenvalues[0] > -20 * np.finfo(dtype).eps * eigenvalues[-1]
 
 
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
-def test_bits_do_not_depend_on_threads_or_tiles(pooling, monkeypatch):
+def test_bits_do_not_depend_on_threads_or_tiles(pooling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = images(37, 6, 6).astype(np.float32)
     whole = cntk(batch, depth=6, pooling=pooling, threads=1)
     assert np.array_equal(whole, cntk(batch, depth=6, pooling=pooling, threads=3))

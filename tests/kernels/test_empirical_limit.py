@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -38,7 +40,7 @@ def empirical(weights: list[torch.Tensor], batch: torch.Tensor, pooling: str, tr
 
 
 @pytest.mark.parametrize(("pooling", "trained"), [("gap", slice(1, 2)), ("flatten", slice(None))])
-def test_error_of_wide_convolutional_networks_falls_with_the_root_of_the_width(pooling, trained):
+def test_error_of_wide_convolutional_networks_falls_with_the_root_of_the_width(pooling: Any, trained: Any) -> None:
     batch = images(3, 6, 6, 3)
     exact = cntk(batch, depth=3, pooling=pooling)
     tensors = torch.as_tensor(batch.transpose(0, 3, 1, 2))
@@ -55,7 +57,7 @@ def test_error_of_wide_convolutional_networks_falls_with_the_root_of_the_width(p
     assert 0.5 * np.sqrt(WIDTHS[1] / WIDTHS[0]) < fall < 2 * np.sqrt(WIDTHS[1] / WIDTHS[0])
 
 
-def test_error_of_wide_dense_networks_falls_with_the_root_of_the_width():
+def test_error_of_wide_dense_networks_falls_with_the_root_of_the_width() -> None:
     batch = images(4, 1, 1, 5).reshape(4, 5)
     exact = ntk(batch, depth=3, activation="erf", weight_std=1.2, bias_std=0.3)
     x = torch.as_tensor(batch)

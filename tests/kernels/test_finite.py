@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -17,14 +19,14 @@ from tangentbench.kernels.layers import forward_operations
 SHAPE = (8, 8, 3)
 
 
-def network_and_inputs(network, count=4):
+def network_and_inputs(network: Any, count: int = 4) -> Any:
     weights = {name: one.double() for name, one in initial_weights(network, SHAPE, 0).items()}
     batch = torch.from_numpy(images(count, 8, 8).transpose(0, 3, 1, 2).copy())
     return (lambda tensors, x: forward(network, tensors, x)), weights, batch
 
 
 @pytest.mark.parametrize("network", [myrtle(channels=4, outputs=2), resnet50((1, 1), width=2, outputs=2)])
-def test_both_roads_give_the_kernel_of_plain_gradients(network):
+def test_both_roads_give_the_kernel_of_plain_gradients(network: Any) -> None:
     function, weights, batch = network_and_inputs(network)
     plain = empirical_ntk(lambda tensors, x: function(tensors, x[None])[0], weights, batch, outputs="mean")
     for method in ("contraction", "products"):
@@ -35,7 +37,7 @@ def test_both_roads_give_the_kernel_of_plain_gradients(network):
         assert relative_error(part.numpy(), plain[:2, 1:].numpy()) < 1e-12
 
 
-def test_blocks_that_fit_memory_change_nothing():
+def test_blocks_that_fit_memory_change_nothing() -> None:
     function, weights, batch = network_and_inputs(myrtle(channels=4), 5)
     size = sum(one.numel() for one in weights.values())
     whole, _ = finite_ntk(function, weights, batch, forward_operations=1.0, method="contraction")
@@ -43,7 +45,7 @@ def test_blocks_that_fit_memory_change_nothing():
     assert relative_error(cut.numpy(), whole.numpy()) < 1e-12
 
 
-def test_the_cheaper_road_is_taken():
+def test_the_cheaper_road_is_taken() -> None:
     """Shared weights make contraction cheap; gradients beyond memory and few operations a weight make it dear."""
     assert costs(100, 100, 1, weights=10**5, forward=1e8, memory=2**30)[0].method == "contraction"
     assert costs(100, 100, 1, weights=10**9, forward=1e8, memory=2**30)[0].method == "products"
@@ -52,7 +54,7 @@ def test_the_cheaper_road_is_taken():
         finite_ntk(function, weights, batch, forward_operations=1.0, method="by_magic")
 
 
-def test_the_mean_over_starts_is_the_analytic_kernel():
+def test_the_mean_over_starts_is_the_analytic_kernel() -> None:
     """Within three standard errors of the mean; a wrong factor of two would be ten away."""
     network = myrtle(channels=48, outputs=2)
     batch = torch.from_numpy(images(2, 8, 8).transpose(0, 3, 1, 2).copy()).float()
@@ -68,7 +70,7 @@ def test_the_mean_over_starts_is_the_analytic_kernel():
 
 
 @pytest.mark.parametrize("network", [myrtle(channels=8), resnet50((1, 2), width=4)])
-def test_forward_operations_are_those_torch_counts(network):
+def test_forward_operations_are_those_torch_counts(network: Any) -> None:
     """torch counts products only: pooling, ReLU and sums add little."""
     weights, batch = initial_weights(network, (16, 16, 3), 0), torch.randn(1, 3, 16, 16)
     with FlopCounterMode(display=False) as counter:
@@ -77,7 +79,7 @@ def test_forward_operations_are_those_torch_counts(network):
     assert counter.get_total_flops() <= ours <= 1.25 * counter.get_total_flops()
 
 
-def test_outputs_have_the_variance_of_the_nngp_kernel():
+def test_outputs_have_the_variance_of_the_nngp_kernel() -> None:
     network = myrtle(channels=64, outputs=512)
     function, weights, batch = network_and_inputs(network, 2)
     outputs = function(weights, batch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from tangentbench.theory.activations import activation
 
 RNG = np.random.default_rng(0)
 FIRST, SECOND = RNG.standard_normal((4, 7)), RNG.standard_normal((3, 7))
-LAYERS = {
+LAYERS: dict[str, Any] = {
     "relu": stax.Relu,
     "erf": stax.Erf,
     "identity": stax.Identity,
@@ -27,7 +29,7 @@ LAYERS = {
 @pytest.mark.parametrize("kind", ["ntk", "nngp"])
 @pytest.mark.parametrize("depth", [1, 2, 5])
 @pytest.mark.parametrize("name", LAYERS)
-def test_agrees_with_neural_tangents(name, depth, kind):
+def test_agrees_with_neural_tangents(name: Any, depth: int, kind: Any) -> None:
     layers = [stax.Dense(1, W_std=1.3, b_std=0.4, parameterization="ntk")]
     for _ in range(depth - 1):
         layers += [LAYERS[name](), layers[0]]
@@ -39,26 +41,26 @@ def test_agrees_with_neural_tangents(name, depth, kind):
 
 
 @pytest.mark.parametrize("given", [erf, type("Erf", (), {"function": staticmethod(erf)})()])
-def test_quadrature_meets_the_closed_form(given):
+def test_quadrature_meets_the_closed_form(given: Any) -> None:
     settings = {"depth": 3, "weight_std": 1.2, "bias_std": 0.3}
-    expected = ntk(FIRST, activation="erf", **settings)
-    assert relative_error(ntk(FIRST, activation=given, **settings), expected) < 1e-8
+    expected = ntk(FIRST, activation="erf", **settings)  # type: ignore[arg-type]
+    assert relative_error(ntk(FIRST, activation=given, **settings), expected) < 1e-8  # type: ignore[arg-type]
 
 
-def test_catalogue_activations_are_found():
+def test_catalogue_activations_are_found() -> None:
     expected = ntk(FIRST, depth=3, activation="leaky_relu:0.3")
     assert np.array_equal(ntk(FIRST, depth=3, activation=activation("leaky_relu", slope=0.3)), expected)
     assert np.isfinite(ntk(FIRST, depth=2, activation="selu")).all()
 
 
-def test_one_pixel_convolutions_are_dense_layers():
+def test_one_pixel_convolutions_are_dense_layers() -> None:
     """Section 3's kernel, d / 2 times ours, is the CNTK of one-pixel images with 1 x 1 filters."""
     images = FIRST[:, None, None, :]
     convolutional = cntk(images, depth=4, pooling="flatten", filter=1)
     assert relative_error(ntk(FIRST, depth=4) * FIRST.shape[1] / 2, convolutional) < 1e-12
 
 
-def test_zero_and_identical_rows():
+def test_zero_and_identical_rows() -> None:
     rows = np.vstack([FIRST[:1], FIRST[:1], np.zeros((1, 7))])
     gram = ntk(rows, depth=4)
     assert np.isfinite(gram).all()
@@ -79,6 +81,6 @@ def test_zero_and_identical_rows():
         ({"activation": 3}, InvalidKernelInput, "activation is 3"),
     ],
 )
-def test_bad_input_is_refused(change, error, says):
+def test_bad_input_is_refused(change: Any, error: Any, says: str) -> None:
     with pytest.raises(error, match=says):
         ntk(**{"x1": FIRST, "depth": 2, **change})

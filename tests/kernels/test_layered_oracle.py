@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,21 +45,21 @@ SIZE = (8, 12)
 @functools.cache
 def reference(name: str, kind: str) -> np.ndarray:
     network = {**NETWORKS, **RESIDUAL}[name]
-    return layered_kernel(images(2, *SIZE), images(2, *SIZE, seed=1), network, kind, backend="neural-tangents")
+    return layered_kernel(images(2, *SIZE), images(2, *SIZE, seed=1), network, kind, backend="neural-tangents")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", ["ntk", "nngp"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_agrees_with_neural_tangents(name, kind, dtype, backend):
+def test_agrees_with_neural_tangents(name: Any, kind: Any, dtype: str, backend: Any) -> None:
     first, second = images(2, *SIZE), images(2, *SIZE, seed=1)
     value = layered_kernel(first, second, NETWORKS[name], kind, dtype=dtype, backend=backend)
     assert relative_error(value, reference(name, kind)) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("stem", RESIDUAL)
-def test_residual_branches_and_strides_agree_with_neural_tangents(stem):
+def test_residual_branches_and_strides_agree_with_neural_tangents(stem: Any) -> None:
     value = layered_kernel(images(2, *SIZE), images(2, *SIZE, seed=1), RESIDUAL[stem])
     assert relative_error(value, reference(stem, "ntk")) < TOLERANCE["float64"]
 
@@ -75,8 +76,8 @@ def test_residual_branches_and_strides_agree_with_neural_tangents(stem):
     ],
     ids=["myrtle 10", "pooled by three", "flattened"],
 )
-def test_native_and_torch_agree_on_sides_that_do_not_divide(network, size, dtype):
-    first, second = images(3, *size), images(2, *size, seed=1)
+def test_native_and_torch_agree_on_sides_that_do_not_divide(network: Any, size: Any, dtype: str) -> None:
+    first, second = images(3, *size), images(2, *size, seed=1)  # type: ignore[misc]
     expected = layered_kernel(first, second, network, backend="torch")
     value = layered_kernel(first, second, network, dtype=dtype, backend="native")
     assert relative_error(value, expected) < TOLERANCE[dtype]
@@ -84,7 +85,7 @@ def test_native_and_torch_agree_on_sides_that_do_not_divide(network, size, dtype
 
 @needs_native
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
-def test_without_pooling_it_is_the_cntk(pooling):
+def test_without_pooling_it_is_the_cntk(pooling: Any) -> None:
     """The CNTK's scale: sums over channels, and over positions where it flattens (oracle.py)."""
     gather = GlobalAveragePool() if pooling == "gap" else Flatten()
     network = (Convolution(), Relu(), Convolution(), Relu(), gather, Dense())
@@ -96,7 +97,7 @@ def test_without_pooling_it_is_the_cntk(pooling):
 
 @needs_native
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_every_instruction_set_gives_the_same_kernel(dtype, monkeypatch):
+def test_every_instruction_set_gives_the_same_kernel(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = []
     for name in native.instruction_sets():
         monkeypatch.setenv(native.INSTRUCTION_SET_VARIABLE, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from images import images, relative_error
@@ -26,7 +28,7 @@ BACKENDS = [pytest.param("native", marks=needs_native), "torch"]
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", ["ntk", "nngp"])
-def test_half_a_symmetric_matrix_is_the_whole_one(kind, backend):
+def test_half_a_symmetric_matrix_is_the_whole_one(kind: Any, backend: Any) -> None:
     batch = images(5, 8, 8)
     gram = layered_kernel(batch, kind=kind, backend=backend)
     assert np.array_equal(gram, gram.T)
@@ -35,7 +37,7 @@ def test_half_a_symmetric_matrix_is_the_whole_one(kind, backend):
 
 
 @needs_native
-def test_tiles_do_not_show():
+def test_tiles_do_not_show() -> None:
     """More images than a tile has, symmetric and not."""
     batch = images(70, 4, 4)
     gram = layered_kernel(batch)
@@ -44,14 +46,14 @@ def test_tiles_do_not_show():
 
 
 @needs_native
-def test_threads_do_not_change_a_bit():
+def test_threads_do_not_change_a_bit() -> None:
     batch = images(20, 8, 8)
     assert np.array_equal(layered_kernel(batch, threads=1), layered_kernel(batch, threads=3))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
-def test_homogeneous_of_degree_two(scale, backend):
+def test_homogeneous_of_degree_two(scale: float, backend: Any) -> None:
     batch = images(3, 8, 8)
     values = layered_kernel(scale * batch, backend=backend)
     assert np.allclose(values, scale**2 * layered_kernel(batch, backend=backend), rtol=1e-12, atol=0)
@@ -59,7 +61,7 @@ def test_homogeneous_of_degree_two(scale, backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_black_and_constant_images(dtype, backend):
+def test_black_and_constant_images(dtype: str, backend: Any) -> None:
     """A black image has no covariance with any other; images alike have the same row."""
     batch = np.stack([np.zeros((8, 8, 3)), np.full((8, 8, 3), 0.5), np.full((8, 8, 3), 0.5), images(1, 8, 8)[0]])
     gram = layered_kernel(batch, dtype=dtype, backend=backend)
@@ -69,7 +71,7 @@ def test_black_and_constant_images(dtype, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_nngp_of_a_linear_network_is_a_pooled_inner_product(backend):
+def test_nngp_of_a_linear_network_is_a_pooled_inner_product(backend: Any) -> None:
     """Without ReLU and with 1x1 filters the covariance is that of the pooled pixels, times the gains."""
     network = (Convolution(1, gain=3.0), AveragePool(), GlobalAveragePool(), Dense(gain=0.5))
     batch = images(4, 6, 5)
@@ -94,18 +96,18 @@ def test_nngp_of_a_linear_network_is_a_pooled_inner_product(backend):
         ((Convolution(), Residual((Convolution(stride=2),)), GlobalAveragePool(), Dense()), "cannot be added"),
     ],
 )
-def test_networks_without_an_analytic_kernel_are_refused(network, message):
+def test_networks_without_an_analytic_kernel_are_refused(network: Any, message: str) -> None:
     with pytest.raises(InvalidKernelInput, match=message):
         layered_kernel(images(2, 8, 8), network=network)
 
 
-def test_the_native_core_says_what_it_cannot_do():
+def test_the_native_core_says_what_it_cannot_do() -> None:
     with pytest.raises(InvalidKernelInput, match="residual"):
         layered_kernel(images(2, 8, 8), network=resnet50((1,)), backend="native")
 
 
-def test_the_builders_count_their_layers():
-    def convolutions(layers):
+def test_the_builders_count_their_layers() -> None:
+    def convolutions(layers: Any) -> Any:
         inner = [
             one
             for layer in layers
@@ -120,14 +122,14 @@ def test_the_builders_count_their_layers():
         myrtle(6)
 
 
-def test_the_example_of_the_documentation_runs():
+def test_the_example_of_the_documentation_runs() -> None:
     text = (find_root() / "docs" / "layers.md").read_text("utf-8")
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     exec(text.split("```python\n")[1].split("```")[0], names)
     assert np.linalg.eigvalsh(names["gram"])[0] > 0
     assert np.linalg.eigvalsh(names["covariance"])[0] > 0
 
 
-def test_resnet50_takes_the_operations_it_is_known_for():
+def test_resnet50_takes_the_operations_it_is_known_for() -> None:
     """About 4.1 billion multiply-adds on 224 x 224 pixels (He et al. print 3.8, without the shortcuts' projections)."""
     assert 7.6e9 < forward_operations(resnet50(outputs=1000), 224, 224, 3) < 8.4e9

@@ -9,7 +9,7 @@ from second_device import lazy_device
 from tangentbench.kernels import gradient_features, recursion_torch
 from tangentbench.kernels.architecture import CntkSpec
 from tangentbench.kernels.gradient_features import GradientKernel
-from tangentbench.networks.ntk_cnn import NtkCnnNets, NtkCnnSpec
+from tangentbench.networks.ntk_cnn import NtkCnnNets, NtkCnnSpec  # type: ignore[attr-defined]
 
 
 def test_gradient_features_there_are_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:

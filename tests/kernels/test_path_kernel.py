@@ -104,7 +104,7 @@ def expected_kernel(architecture: Architecture, sigma: float, x: torch.Tensor) -
     for pattern in patterns:
         nets.parameters.load(sigma * torch.tensor([[1.0, *pattern]], dtype=torch.float64))
         total += gated_ntk(nets, 0, x, ("value_",))
-    return total / len(patterns), nets.gates(x.expand(1, *x.shape))
+    return total / len(patterns), nets.gates(x.expand(1, *x.shape))  # type: ignore[return-value]
 
 
 def test_theorem_d1_mean_for_a_fully_connected_network() -> None:
@@ -113,7 +113,7 @@ def test_theorem_d1_mean_for_a_fully_connected_network() -> None:
     x = examples(architecture, 3)
     sigma = 0.7
     mean, gates = expected_kernel(architecture, sigma, x)
-    path = neural_path_kernel(x[None], gates)[0]
+    path = neural_path_kernel(x[None], gates)[0]  # type: ignore[arg-type]
     torch.testing.assert_close(mean, 3 * sigma**4 * path, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(convolutional_path_kernel(architecture, x, [gate[0] for gate in gates]), path)
 

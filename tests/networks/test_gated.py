@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,7 +15,7 @@ FC = fully_connected((6,), 7, 4, 3)
 VCONV = convolutional((5, 5, 2), [3, 4], [6], 3, pooled=False)
 GCONV = convolutional((5, 5, 2), [3, 4], [6], 3, pooled=True)
 ARCHITECTURES = {"fc": FC, "vconv": VCONV, "gconv": GCONV}
-GATINGS = {"relu": RELU, "frozen": FROZEN, "decoupled": decoupled(8.0, 1.0)}
+GATINGS: dict[str, Any] = {"relu": RELU, "frozen": FROZEN, "decoupled": decoupled(8.0, 1.0)}
 
 
 def inputs(architecture: Architecture, runs: int = 2, batch: int = 4) -> torch.Tensor:
@@ -49,7 +51,7 @@ def test_gradient_buffers_hold_the_derivatives(name: str, gating: str) -> None:
     nets = build(architecture, GATINGS[gating], [0, 1], 0, dtype=torch.float64)
     x = inputs(architecture)
     nets.parameters.zero_gradients()
-    nets.outputs(x).square().sum().backward()
+    nets.outputs(x).square().sum().backward()  # type: ignore[no-untyped-call]
     generator = torch.Generator().manual_seed(5)
     rows = nets.parameters.rows()
     direction = torch.randn(rows.shape, generator=generator, dtype=torch.float64)
@@ -90,7 +92,7 @@ def test_soft_gates_harden_as_beta_grows() -> None:
 def test_frozen_features_get_no_gradient_and_decoupled_ones_do() -> None:
     frozen, trained = (build(FC, gating, [0], 0) for gating in (FROZEN, decoupled(8.0, 1.0)))
     assert not any(name.startswith("feature") for name in frozen.parameters.tensors)
-    trained.outputs(inputs(FC, runs=1).float()).sum().backward()
+    trained.outputs(inputs(FC, runs=1).float()).sum().backward()  # type: ignore[no-untyped-call]
     assert all(float(t.grad.abs().sum()) > 0 for n, t in trained.parameters.tensors.items() if n.startswith("feature"))  # type: ignore[union-attr]
 
 

@@ -33,7 +33,7 @@ def by_autograd(shape: MlpShape, weights: np.ndarray, epsilon: float, task: Regr
     for layer in layers[:-1]:
         act = torch.nn.functional.leaky_relu(act @ layer.T, 1 - epsilon)
     loss = (task.y_train - (act @ layers[-1].T)[:, 0]).square().mean() / 2
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     return -shape.join([layer.grad.numpy() for layer in layers])  # type: ignore[union-attr]
 
 

@@ -50,7 +50,7 @@ def test_a_step_is_that_of_autograd(depth: int) -> None:
         leaves = [
             weights.clone().requires_grad_() for weights in (nets.first[run], nets.middle[:, run], nets.last[run])
         ]
-        error = layered_output(*leaves, nets.gates[:, run]) - nets.targets[run]
+        error = layered_output(*leaves, nets.gates[:, run]) - nets.targets[run]  # type: ignore[call-arg]
         gradients = torch.autograd.grad(0.5 * error.square().sum(), leaves, allow_unused=True)
         expected.append(
             [
@@ -113,8 +113,8 @@ def test_targets_depend_on_the_run_but_not_on_the_architecture() -> None:
 
 def test_draws_follow_their_laws() -> None:
     nets = draw(MemorisationSpec(50, 4, 100, 0.3, 0.2), range(4), 0, torch.float64)
-    assert set(nets.middle.unique().tolist()) == {-0.2, 0.2}
-    assert set(nets.gates.unique().tolist()) == {0.0, 1.0}
+    assert set(nets.middle.unique().tolist()) == {-0.2, 0.2}  # type: ignore[no-untyped-call]
+    assert set(nets.gates.unique().tolist()) == {0.0, 1.0}  # type: ignore[no-untyped-call]
     assert nets.gates.mean().item() == pytest.approx(0.3, abs=0.01)
     assert nets.targets.abs().max() <= 1
 
@@ -129,6 +129,6 @@ def test_float32_follows_float64() -> None:
 
 def test_unknown_distribution_and_too_little_depth_are_refused() -> None:
     with pytest.raises(UnknownName, match="weight distribution 'cauchy'"):
-        dataclasses.replace(SMALL, weight_distribution="cauchy")
+        dataclasses.replace(SMALL, weight_distribution="cauchy")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 2 layers"):
         dataclasses.replace(SMALL, depth=1)

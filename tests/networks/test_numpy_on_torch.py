@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -38,14 +40,14 @@ def test_activations_there_are_numpys_and_never_leave_the_device(name: str, monk
         lambda x: x * np.linspace(0, 1, 4),
     ],
 )
-def test_new_activations_need_no_torch(function, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_activations_need_no_torch(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     here = elementwise(function, VALUES)
     monkeypatch.setattr(TensorArray, "__array__", lambda *_: pytest.fail("the values came back to the CPU"))
     torch.testing.assert_close(elementwise(function, VALUES.to(lazy_device())).cpu(), here, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("function", [lambda x: np.asarray(x) ** 2, lambda x: owens_t(x, np.square(x)) + x])
-def test_what_torch_lacks_is_numpys(function) -> None:
+def test_what_torch_lacks_is_numpys(function: Any) -> None:
     there = elementwise(function, VALUES.to(lazy_device()))
     assert there.device.type == "lazy"
     torch.testing.assert_close(there.cpu(), elementwise(function, VALUES))

@@ -61,7 +61,7 @@ def alone(member: Member, loss: str, stages: list[Stage]) -> tuple[list[Tensor],
         optimiser = make(parameters, lr=stage.step)
         for _ in range(stage.steps):
             optimiser.zero_grad()
-            value().backward()
+            value().backward()  # type: ignore[no-untyped-call]
             optimiser.step()
     return [torch.cat([one.weight, one.bias[:, None]], dim=1).detach() for one in layers], value().detach()
 

@@ -1,5 +1,8 @@
 """Many runs together compute what each network computes alone: outputs, gradients, running moments, and training."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
@@ -20,35 +23,35 @@ CASES = [("fc", name) for name in ("batch_norm", "layer_norm", "norm_relu", "sel
 ]
 
 
-def architecture(kind, normalisation):
+def architecture(kind: Any, normalisation: Any) -> Any:
     depth, width = (3, 6) if kind == "fc" else (8, 2)
     return DeepArchitecture(kind, depth, width, normalisation, SHAPE, CLASSES, fan="fan_in")
 
 
-def alone(kind, normalisation, run, seed=0):
+def alone(kind: Any, normalisation: Any, run: Any, seed: int = 0) -> Any:
     return build(architecture(kind, normalisation), stream(seed, run).initial_seed())
 
 
-def batch(runs=RUNS):
+def batch(runs: Any = RUNS) -> Any:
     generator = torch.Generator().manual_seed(5)
     return torch.randn(runs, BATCH, *SHAPE, generator=generator), torch.arange(BATCH).expand(runs, BATCH) % CLASSES
 
 
 @pytest.mark.parametrize("runs", [1, RUNS])
 @pytest.mark.parametrize(("kind", "normalisation"), CASES)
-def test_outputs_gradients_and_moments_are_those_of_each_network(kind, normalisation, runs):
+def test_outputs_gradients_and_moments_are_those_of_each_network(kind: Any, normalisation: Any, runs: Any) -> None:
     nets = draw_runs(architecture(kind, normalisation), range(runs), 0)
     inputs, labels = batch(runs)
     nets.parameters.zero_gradients()
     outputs = nets.outputs(inputs, training=True)
-    sum(cross_entropy(own, label) for own, label in zip(outputs, labels, strict=True)).backward()
+    sum(cross_entropy(own, label) for own, label in zip(outputs, labels, strict=True)).backward()  # type: ignore[union-attr]
     evaluated = nets.outputs(inputs).detach()
     for run in range(runs):
         one = alone(kind, normalisation, run).train()
         expected = one(inputs[run])
-        cross_entropy(expected, labels[run]).backward()
+        cross_entropy(expected, labels[run]).backward()  # type: ignore[no-untyped-call]
         torch.testing.assert_close(outputs[run], expected, rtol=1e-4, atol=1e-5)
-        ours = sum(float(tensor.grad[run].square().sum()) for tensor in nets.parameters.tensors.values())
+        ours = sum(float(tensor.grad[run].square().sum()) for tensor in nets.parameters.tensors.values())  # type: ignore[index, misc]
         theirs = sum(float(parameter.grad.square().sum()) for parameter in one.parameters())
         assert ours == pytest.approx(theirs, rel=1e-3)
         one.eval()
@@ -60,7 +63,7 @@ def test_outputs_gradients_and_moments_are_those_of_each_network(kind, normalisa
 @pytest.mark.parametrize(
     ("kind", "normalisation"), [("fc", "batch_norm"), ("resnet", "batch_norm"), ("resnet", "fixup")]
 )
-def test_fewer_runs_go_on_as_before(kind, normalisation):
+def test_fewer_runs_go_on_as_before(kind: Any, normalisation: str) -> None:
     nets = draw_runs(architecture(kind, normalisation), range(RUNS), 0)
     inputs, _ = batch()
     nets.outputs(inputs, training=True)
@@ -69,7 +72,7 @@ def test_fewer_runs_go_on_as_before(kind, normalisation):
     torch.testing.assert_close(nets.outputs(inputs[[2, 0]]).detach(), before[[2, 0]])
 
 
-def trained(kind, normalisation, runs, epochs, checkpoint=None):
+def trained(kind: Any, normalisation: Any, runs: Any, epochs: Any, checkpoint: Any = None) -> Any:
     nets = draw_runs(architecture(kind, normalisation), runs, 0)
     inputs, labels = batch(1)
     recipe = TrainingRecipe(epochs, batch_size=5, optimiser=Optimiser("sgd", momentum=0.9))
@@ -79,7 +82,9 @@ def trained(kind, normalisation, runs, epochs, checkpoint=None):
 
 
 @pytest.mark.parametrize(("kind", "normalisation"), [("fc", "batch_norm"), ("resnet", "batch_norm")])
-def test_a_run_trains_as_if_alone_and_goes_on_where_it_was_stopped(kind, normalisation, tmp_path):
+def test_a_run_trains_as_if_alone_and_goes_on_where_it_was_stopped(
+    kind: Any, normalisation: str, tmp_path: Path
+) -> None:
     together = trained(kind, normalisation, [0, 1], 4)
     torch.testing.assert_close(trained(kind, normalisation, [1], 4).last[0], together.last[1], rtol=1e-3, atol=1e-4)
     assert together.history["train_loss"].iloc[-1] < together.history["train_loss"].iloc[0]
@@ -90,16 +95,16 @@ def test_a_run_trains_as_if_alone_and_goes_on_where_it_was_stopped(kind, normali
     assert resumed.history.equals(together.history)
 
 
-def test_runs_are_drawn_from_their_own_streams():
+def test_runs_are_drawn_from_their_own_streams() -> None:
     one, other = (draw_runs(architecture("fc", "selu"), runs, 0) for runs in ([0, 1], [1, 2]))
     assert torch.equal(one.parameters["weight_1"][1], other.parameters["weight_1"][0])
     assert not torch.equal(one.parameters["weight_1"][0], one.parameters["weight_1"][1])
 
 
-def test_the_architecture_chooses_the_network():
+def test_the_architecture_chooses_the_network() -> None:
     assert isinstance(build(architecture("fc", "selu"), 0), FullyConnected)
     assert isinstance(build(architecture("resnet", "selu"), 0), ResNet)
     assert isinstance(draw_runs(architecture("fc", "selu"), [0], 0), FullyConnectedRuns)
     assert isinstance(draw_runs(architecture("resnet", "selu"), [0], 0), ModuleRuns)
     with pytest.raises(UnknownName, match="transformer"):
-        DeepArchitecture("transformer", 3, 6, "selu", SHAPE, CLASSES)
+        DeepArchitecture("transformer", 3, 6, "selu", SHAPE, CLASSES)  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -19,11 +21,11 @@ MATRICES, VECTORS = DISTRIBUTIONS["laplace"], DISTRIBUTIONS["uniform"]
 WIDTH, RUNS = 9, 2
 
 
-def stream():
+def stream() -> Any:
     return torch.Generator().manual_seed(7)
 
 
-def test_gru_is_the_cell_read_word_by_word():
+def test_gru_is_the_cell_read_word_by_word() -> None:
     kernel = sequence.gru_state_kernel(SENTENCES, RandomNets(WIDTH, RUNS, MATRICES, VECTORS, stream()))
     generator = stream()
     weights = draw_weights(VECTORS, (RUNS, 6, 3 * WIDTH), generator) / 6**0.5
@@ -31,7 +33,7 @@ def test_gru_is_the_cell_read_word_by_word():
     to_gates = draw_weights(MATRICES, (RUNS, WIDTH, 2 * WIDTH), generator) / WIDTH**0.5
     to_candidate = draw_weights(MATRICES, (RUNS, WIDTH, WIDTH), generator) / WIDTH**0.5
 
-    def sigmoid(x):
+    def sigmoid(x: Any) -> Any:
         return (1 + torch.erf(x)) / 2
 
     for run in range(RUNS):
@@ -48,17 +50,17 @@ def test_gru_is_the_cell_read_word_by_word():
         torch.testing.assert_close(kernel[run], rows @ rows.T / WIDTH, rtol=1e-5, atol=1e-6)
 
 
-def rnn_output(parameters, sequence):
+def rnn_output(parameters: Any, sequence: Any) -> Any:
     state, total = torch.zeros(WIDTH, dtype=sequence.dtype), 0.0
     for token in sequence:
         before = token @ parameters["u"] / 3**0.5 + parameters["b"]
         state = torch.erf(before + state @ parameters["w"] / WIDTH**0.5)
-        total = total + state
+        total = total + state  # type: ignore[assignment]
     return (total / len(sequence) @ parameters["v"] / WIDTH**0.5)[None]
 
 
-def transformer_output(parameters, sequence):
-    def norm(x):
+def transformer_output(parameters: Any, sequence: Any) -> Any:
+    def norm(x: Any) -> Any:
         return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True, unbiased=False)
 
     keys = sequence @ parameters["e"] / 3**0.5
@@ -75,7 +77,7 @@ def transformer_output(parameters, sequence):
     ],
     ids=["rnn", "transformer"],
 )
-def test_tangent_kernel_is_that_of_autograd(kernel_of, output, names):
+def test_tangent_kernel_is_that_of_autograd(kernel_of: Any, output: Any, names: Any) -> None:
     kernel = kernel_of(PIXELS, RandomNets(WIDTH, RUNS, MATRICES, VECTORS, stream()))
     generator = stream()
     distributions = [VECTORS, *[MATRICES] * (len(names) - 2), VECTORS]
@@ -94,12 +96,12 @@ def test_tangent_kernel_is_that_of_autograd(kernel_of, output, names):
         torch.testing.assert_close(kernel[run], expected, rtol=2e-4, atol=1e-5)
 
 
-def test_masked_tokens_do_not_see_what_follows():
+def test_masked_tokens_do_not_see_what_follows() -> None:
     """The kernel of a sequence's first tokens does not change when tokens are appended; without the mask it does."""
     longer = Sequences.of([np.concatenate([SENTENCES.tokens[:3], SENTENCES.tokens[5:7]]), SENTENCES.tokens[3:]])
     first, last = np.r_[0:3, 3:8], np.r_[0:3, 5:10]
 
-    def kernel(sequences, masked):
+    def kernel(sequences: Any, masked: Any) -> Any:
         return sequence.transformer_state_kernel(
             sequences, RandomNets(WIDTH, 1, MATRICES, VECTORS, stream()), depth=2, masked=masked
         )[0]
@@ -110,11 +112,11 @@ def test_masked_tokens_do_not_see_what_follows():
     assert (before - after).abs().max() > 1e-2
 
 
-def test_states_of_a_transformer_are_normalised():
+def test_states_of_a_transformer_are_normalised() -> None:
     kernel = sequence.transformer_state_kernel(SENTENCES, RandomNets(16, 3, MATRICES, VECTORS, stream()), depth=1)
     torch.testing.assert_close(torch.diagonal(kernel, dim1=1, dim2=2), torch.ones(3, 8, dtype=torch.float64))
 
 
-def test_recurrent_network_wants_one_length():
+def test_recurrent_network_wants_one_length() -> None:
     with pytest.raises(ValueError, match="one length"):
         sequence.rnn_tangent_kernel(SENTENCES, RandomNets(4, 1, MATRICES, VECTORS, stream()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,7 @@ every_distribution = pytest.mark.parametrize("name", DISTRIBUTIONS)
 
 
 @every_distribution
-def test_mean_is_zero_and_variance_one(name):
+def test_mean_is_zero_and_variance_one(name: Any) -> None:
     quantile = DISTRIBUTIONS[name].quantile
     halves = [(0.0, 0.5), (0.5, 1.0)]
     mean = sum(quad(lambda u: float(quantile(np.array(u))), *half, limit=200)[0] for half in halves)
@@ -31,7 +33,7 @@ def test_mean_is_zero_and_variance_one(name):
 
 
 @every_distribution
-def test_draws_follow_the_quantile_function(name):
+def test_draws_follow_the_quantile_function(name: Any) -> None:
     count = 40_000
     drawn = np.sort(draw_weights(DISTRIBUTIONS[name], (count,), torch.Generator().manual_seed(5)).double().numpy())
     grid = np.linspace(1e-6, 1 - 1e-6, 200_001)
@@ -41,14 +43,14 @@ def test_draws_follow_the_quantile_function(name):
 
 
 @every_distribution
-def test_symmetry_is_as_it_is_said(name):
+def test_symmetry_is_as_it_is_said(name: Any) -> None:
     u = np.linspace(0.01, 0.49, 20)
     mirrored = np.allclose(DISTRIBUTIONS[name].quantile(u), -DISTRIBUTIONS[name].quantile(1 - u))
     assert mirrored == DISTRIBUTIONS[name].symmetric
 
 
 @pytest.mark.parametrize(("name", "order"), [("cubecauchy", 3), ("quintcauchy", 5)])
-def test_tails_of_cauchy_roots_end_the_moments_where_they_say(name, order):
+def test_tails_of_cauchy_roots_end_the_moments_where_they_say(name: str, order: int) -> None:
     """P(|X| > x) falls as x^-order, so that moments of that order just do not exist."""
     tail = np.array([1e-6, 1e-9])
     far = DISTRIBUTIONS[name].quantile(1 - tail)
@@ -56,14 +58,14 @@ def test_tails_of_cauchy_roots_end_the_moments_where_they_say(name, order):
     assert DISTRIBUTIONS[name].finite_moments == order
 
 
-def test_rare_large_draws_are_not_cut_off():
+def test_rare_large_draws_are_not_cut_off() -> None:
     """Of 3 million draws the largest Cauchy value is near 10^6; single-precision uniforms end at 5 10^6."""
     drawn = draw_weights(DISTRIBUTIONS["cubecauchy"], (3_000_000,), torch.Generator().manual_seed(0)).double()
     largest = (drawn.abs().max() * 2**0.5) ** 3
     assert 2e5 < largest < 2e8
 
 
-def test_truncation_keeps_inside():
+def test_truncation_keeps_inside() -> None:
     distribution = truncated_gaussian(1.0)
     drawn = draw_weights(distribution, (10_000,), torch.Generator().manual_seed(1))
     end = distribution.quantile(np.array(1 - 1e-12))
@@ -71,12 +73,12 @@ def test_truncation_keeps_inside():
     assert drawn.var() == pytest.approx(1, abs=0.05)
 
 
-def test_unknown_distribution_is_named():
+def test_unknown_distribution_is_named() -> None:
     with pytest.raises(UnknownName, match="weight distribution 'lapalce': did you mean laplace"):
         weight_distribution("lapalce")
 
 
-def test_coupled_distributions_are_large_together_and_still_themselves():
+def test_coupled_distributions_are_large_together_and_still_themselves() -> None:
     drawn = {
         name: draw_weights(coupled(DISTRIBUTIONS[name]), (20_000,), torch.Generator().manual_seed(3)).double().numpy()
         for name in ("gaussian", "exponential")

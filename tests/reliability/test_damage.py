@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import shutil
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,7 +39,7 @@ from tangentbench.training.checkpoint import Checkpoint
 pytestmark = pytest.mark.reliability
 
 
-def damaged_copies(file: Path, every: int = 1):
+def damaged_copies(file: Path, every: int = 1) -> Iterator[Any]:
     """The file with one byte flipped, at every place in turn, and cut off at some; whole again afterwards."""
     whole = file.read_bytes()
     for position in range(0, len(whole), every):

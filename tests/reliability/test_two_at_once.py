@@ -52,7 +52,7 @@ def test_second_snakemake_is_refused(trial: Project, undisturbed: Project, hold:
     assert_one_sentence(trial.snakemake("trial_gram"), "lock")
     assert_one_sentence(trial.tangentbench("run", "trial_gram"), "a Snakemake (process", "works in this folder")
     hold.unlink()
-    assert first.wait() == 0, first.stdout.read()
+    assert first.wait() == 0, first.stdout.read()  # type: ignore[union-attr]
     assert_same_part(trial, undisturbed, "trial_gram")
     assert_clean(trial)
 
@@ -66,7 +66,7 @@ def test_second_job_waits_for_the_first(trial: Project, undisturbed: Project, ho
     wait_for(trial.root / "second.log", "waiting for it to end")
     hold.unlink()
     for one in (first, second):
-        assert one.wait() == 0, one.stdout.read()
+        assert one.wait() == 0, one.stdout.read()  # type: ignore[union-attr]
     assert steps_taken(trial) == STEPS["trial_gram"] * (1 if same_code else 2)
     assert_same_part(trial, undisturbed, "trial_gram")
     assert_clean(trial)

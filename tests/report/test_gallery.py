@@ -215,6 +215,6 @@ def test_a_claim_without_a_verdict_is_named_with_its_file(built: TinyProject) ->
 def test_a_table_is_read_once(built: TinyProject, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
     original = table_io.read_table
-    monkeypatch.setattr(table_io, "read_table", lambda path: read.append(path) or original(path))
+    monkeypatch.setattr(table_io, "read_table", lambda path: read.append(path) or original(path))  # type: ignore[func-returns-value]
     render(built.catalogue, built.paths, "quick")
     assert read == [built.paths.table("quick", "alpha", "alpha_fig1")]

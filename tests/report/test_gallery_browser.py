@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium import webdriver
@@ -27,8 +28,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PHONE = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
-DESKTOP = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+PHONE: dict[str, Any] = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+DESKTOP: dict[str, Any] = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 ALL_CARDS = {"alpha_fig1", "beta_constants"}
 
 pytestmark = [
@@ -67,9 +68,9 @@ def page(chromium: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]
     open_page(chromium, address)
     chromium.execute_script("try { localStorage.clear() } catch {}")
     open_page(chromium, address)
-    chromium.get_log("browser")
+    chromium.get_log("browser")  # type: ignore[no-untyped-call]
     yield chromium
-    assert [entry for entry in chromium.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert [entry for entry in chromium.get_log("browser") if entry["level"] == "SEVERE"] == []  # type: ignore[no-untyped-call]
 
 
 def open_page(driver: webdriver.Chrome, address: str) -> None:
@@ -77,14 +78,13 @@ def open_page(driver: webdriver.Chrome, address: str) -> None:
     driver.get(address)
 
 
-def size(driver: webdriver.Chrome, metrics: dict) -> None:
+def size(driver: webdriver.Chrome, metrics: dict[str, Any]) -> None:
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 def shown(driver: webdriver.Chrome) -> set[str]:
-    return {
-        card.get_attribute("id") for card in driver.find_elements(By.CSS_SELECTOR, "article") if card.is_displayed()
-    }
+    cards = driver.find_elements(By.CSS_SELECTOR, "article")
+    return {str(card.get_attribute("id")) for card in cards if card.is_displayed()}
 
 
 def chip(driver: webdriver.Chrome, group: str, value: str) -> webdriver.remote.webelement.WebElement:
@@ -105,7 +105,7 @@ def test_every_picture_loads(page: webdriver.Chrome) -> None:
     assert pictures
     for picture in pictures:
         page.execute_script("arguments[0].scrollIntoView()", picture)
-        WebDriverWait(page, 10).until(lambda driver, one=picture: one.get_property("naturalWidth") > 0)
+        WebDriverWait(page, 10).until(lambda driver, one=picture: one.get_property("naturalWidth") > 0)  # type: ignore[misc]
 
 
 def test_study_filter_and_its_address(page: webdriver.Chrome) -> None:

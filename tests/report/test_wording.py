@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tangentbench.claims.decision import Verdict
@@ -20,7 +22,7 @@ from tangentbench.report.wording import (
 from tangentbench.suite.catalogue import Claim
 
 
-def claim(**changes: object) -> Claim:
+def claim(**changes: Any) -> Claim:
     given = {"name": "c", "artifact": "a", "statement": "s", "scale": "quick", "measure": {}}
     return Claim(**{**given, "compare": "equal", "expected": 8.0, **changes})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +44,7 @@ np.save(sys.argv[3], factor.solve(np.ones(len(np.load(sys.argv[1])))))
 """
 
 
-def matrix_with_condition(count, condition, seed=0):
+def matrix_with_condition(count: Any, condition: Any, seed: int = 0) -> Any:
     """Symmetric, eigenvalues from 1 down to 1 / condition."""
     random = np.random.default_rng(seed)
     q, _ = np.linalg.qr(random.normal(size=(count, count)))
@@ -50,26 +52,26 @@ def matrix_with_condition(count, condition, seed=0):
     return (matrix + matrix.T) / 2
 
 
-def targets(count, columns=3, seed=1):
+def targets(count: Any, columns: int = 3, seed: int = 1) -> Any:
     return np.random.default_rng(seed).normal(size=(count, columns))
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Any:
     gram = Gram.create(tmp_path / "train", inputs(150, shape=(20,)), kernel=SETTINGS, tile=32, dtype="float64")
     gram.compute(gaussian)
     return gram
 
 
 @pytest.fixture
-def test_store(tmp_path):
+def test_store(tmp_path: Path) -> Any:
     x1, x2 = inputs(40, seed=5, shape=(20,)), inputs(150, shape=(20,))
     gram = Gram.create(tmp_path / "test", x1, x2, kernel=SETTINGS, tile=32, dtype="float64")
     gram.compute(gaussian)
     return gram
 
 
-def test_the_papers_label_coding():
+def test_the_papers_label_coding() -> None:
     assert np.allclose(code_labels(np.array([2, 0])), [[-0.1, -0.1, 0.9], [0.9, -0.1, -0.1]])
     assert code_labels(np.array([0, 1]), classes=10).shape == (2, 10)
     with pytest.raises(UnfitArray, match="0 to 2"):
@@ -80,7 +82,7 @@ def test_the_papers_label_coding():
 
 @pytest.mark.parametrize("panel", [1, 7, 64, 100, 300])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_blocked_factor_is_the_cholesky_factor(panel, dtype):
+def test_blocked_factor_is_the_cholesky_factor(panel: int, dtype: str) -> None:
     matrix = matrix_with_condition(100, 50)
     factor = factorise(DenseMatrix(matrix, True), 0.25, dtype=dtype, panel=panel)
     expected = np.linalg.cholesky(matrix + 0.25 * np.eye(100))
@@ -90,7 +92,7 @@ def test_blocked_factor_is_the_cholesky_factor(panel, dtype):
     assert np.isclose(factor.smallest_pivot, np.diagonal(expected).min() ** 2, rtol=1e-5)
 
 
-def test_factor_on_disk_equals_factor_in_memory(tmp_path):
+def test_factor_on_disk_equals_factor_in_memory(tmp_path: Path) -> None:
     matrix = DenseMatrix(matrix_with_condition(120, 50), True)
     b = targets(120)
     in_memory = factorise(matrix, 0.1, panel=32).solve(b)
@@ -105,7 +107,7 @@ def test_factor_on_disk_equals_factor_in_memory(tmp_path):
     assert changed == [False, False, True, False]
 
 
-def test_killed_factorisation_goes_on_from_its_last_panel(tmp_path):
+def test_killed_factorisation_goes_on_from_its_last_panel(tmp_path: Path) -> None:
     matrix = matrix_with_condition(200, 50)
     np.save(tmp_path / "matrix.npy", matrix)
     scratch, solution = tmp_path / "scratch", tmp_path / "solution.npy"
@@ -124,14 +126,14 @@ def test_killed_factorisation_goes_on_from_its_last_panel(tmp_path):
 
 @pytest.mark.parametrize("method", ["cholesky", "cg", "eigen"])
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_every_method_solves_the_system(method, ridge):
+def test_every_method_solves_the_system(method: Any, ridge: float) -> None:
     matrix, b = matrix_with_condition(300, 1e3), targets(300)
     found = regress(matrix, b, ridge=ridge, method=method).predictor
     assert np.allclose(found.coefficients, np.linalg.solve(matrix + ridge * np.eye(300), b), rtol=1e-7, atol=1e-7)
     assert found.residual < 1e-10
 
 
-def test_store_and_array_give_the_same(store):
+def test_store_and_array_give_the_same(store: Any) -> None:
     b = targets(150)
     for method in ("cholesky", "cg", "eigen"):
         from_store = regress(store, b, ridge=0.01, method=method).predictor.coefficients
@@ -140,7 +142,7 @@ def test_store_and_array_give_the_same(store):
 
 
 @pytest.mark.parametrize("condition", [1e2, 1e4, 1e6])
-def test_float32_is_refined_to_float64_accuracy(condition):
+def test_float32_is_refined_to_float64_accuracy(condition: float) -> None:
     matrix, b = matrix_with_condition(400, condition), targets(400)
     found = regress(matrix, b, method="cholesky", dtype="float32").predictor
     assert "float32" in found.method
@@ -151,7 +153,7 @@ def test_float32_is_refined_to_float64_accuracy(condition):
         assert found.iterations <= 3
 
 
-def test_float32_serves_a_matrix_that_is_singular_in_float32():
+def test_float32_serves_a_matrix_that_is_singular_in_float32() -> None:
     matrix = matrix_with_condition(400, 1e9)
     with pytest.raises(NotPositiveDefinite):
         factorise(DenseMatrix(matrix, True), dtype="float32")
@@ -164,7 +166,9 @@ def test_float32_serves_a_matrix_that_is_singular_in_float32():
 @pytest.mark.parametrize("method", ["eigen", "cholesky", "cg"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("inputs_per_iteration", [1, 800])
-def test_ridge_path_equals_separate_solves(method, dtype, inputs_per_iteration, monkeypatch):
+def test_ridge_path_equals_separate_solves(
+    method: Any, dtype: str, inputs_per_iteration: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(regression, "INPUTS_PER_ITERATION", inputs_per_iteration)
     matrix, b = matrix_with_condition(200, 1e4), targets(200)
     ridges = [1.0, 1e-4, 1e-3, 0.0, 1e-2]
@@ -176,10 +180,10 @@ def test_ridge_path_equals_separate_solves(method, dtype, inputs_per_iteration, 
         assert outcome.predictor.residual < 1e-10
 
 
-def test_near_ridges_share_a_factor_where_that_is_cheaper(monkeypatch):
+def test_near_ridges_share_a_factor_where_that_is_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix, ridges = matrix_with_condition(200, 1e2), [0.1, 0.2, 0.4]
 
-    def shared():
+    def shared() -> Any:
         path = regress(matrix, targets(200), ridge=ridges, method="cholesky").path
         return ["smaller ridge" in outcome.predictor.method for outcome in path]
 
@@ -188,12 +192,12 @@ def test_near_ridges_share_a_factor_where_that_is_cheaper(monkeypatch):
     assert shared() == [False, True, True]
 
 
-def test_a_long_path_on_a_small_matrix_takes_eigenvectors():
-    path = regress(matrix_with_condition(60, 1e2), targets(60), ridge=np.geomspace(1e-3, 1, 20)).path
+def test_a_long_path_on_a_small_matrix_takes_eigenvectors() -> None:
+    path = regress(matrix_with_condition(60, 1e2), targets(60), ridge=np.geomspace(1e-3, 1, 20)).path  # type: ignore[arg-type]
     assert {outcome.predictor.method for outcome in path} == {"eigenvectors"}
 
 
-def test_pivoted_cholesky_leaves_its_own_diagonal():
+def test_pivoted_cholesky_leaves_its_own_diagonal() -> None:
     matrix = gaussian(inputs(80))
     factor, remaining = pivoted_cholesky(DenseMatrix(matrix, True), 30)
     left = matrix - factor @ factor.T
@@ -202,7 +206,7 @@ def test_pivoted_cholesky_leaves_its_own_diagonal():
     assert remaining.sum() < 0.5 * np.trace(matrix)
 
 
-def test_preconditioner_saves_iterations():
+def test_preconditioner_saves_iterations() -> None:
     matrix = DenseMatrix(gaussian(inputs(400)), True)
     b = targets(400)
     plain = conjugate_gradient(matrix, b, 1e-3, lambda r: r)
@@ -212,7 +216,7 @@ def test_preconditioner_saves_iterations():
     assert good.iterations < plain.iterations / 3
 
 
-def test_zero_targets_have_zero_coefficients():
+def test_zero_targets_have_zero_coefficients() -> None:
     for method in ("cholesky", "cg", "eigen"):
         b = np.column_stack([np.zeros(50), np.ones(50)])
         found = regress(matrix_with_condition(50, 10), b, method=method).predictor.coefficients
@@ -220,26 +224,26 @@ def test_zero_targets_have_zero_coefficients():
         assert np.isfinite(found).all()
 
 
-def test_learns_a_separable_problem(tmp_path):
+def test_learns_a_separable_problem(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     centres = 3 * random.normal(size=(4, 5))
     labels, test_labels = random.integers(0, 4, 120), random.integers(0, 4, 60)
     x, test_x = (centres[y] + random.normal(size=(len(y), 5)) for y in (labels, test_labels))
     fit = regress(gaussian(x), labels, gaussian(test_x, x), test_labels, ridge=1e-3)
-    assert fit.accuracy > 0.9
-    assert np.array_equal(fit.predictions, fit.scores.argmax(axis=1))
+    assert fit.accuracy > 0.9  # type: ignore[operator]
+    assert np.array_equal(fit.predictions, fit.scores.argmax(axis=1))  # type: ignore[arg-type, union-attr]
     assert fit.predictor.accuracy(gaussian(x), labels) == 1.0
     path = regress(gaussian(x), labels, gaussian(test_x, x), test_labels, ridge=[1e-3, 1e3])
-    assert path.best.accuracy == max(outcome.accuracy for outcome in path.path)
+    assert path.best.accuracy == max(outcome.accuracy for outcome in path.path)  # type: ignore[type-var]
     with pytest.raises(TangentbenchError, match="path of 2"):
         path.accuracy  # noqa: B018
 
 
-def test_predictor_survives_saving(store, test_store, tmp_path):
+def test_predictor_survives_saving(store: Any, test_store: Any, tmp_path: Path) -> None:
     fit = regress(store, np.arange(150) % 10, test_store, ridge=0.01)
     fit.predictor.save(tmp_path / "fit.v1")
     again = Predictor.load(tmp_path / "fit.v1")
-    assert np.array_equal(again.scores(test_store), fit.scores)
+    assert np.array_equal(again.scores(test_store), fit.scores)  # type: ignore[arg-type]
     assert {**again.__dict__, "coefficients": 0} == {**fit.predictor.__dict__, "coefficients": 0}
     content = bytearray((tmp_path / "fit.v1.npz").read_bytes())
     content[400] ^= 1
@@ -250,7 +254,7 @@ def test_predictor_survives_saving(store, test_store, tmp_path):
         Predictor.load(tmp_path / "nothing")
 
 
-def test_predictor_refuses_other_stores(store, test_store, tmp_path):
+def test_predictor_refuses_other_stores(store: Any, test_store: Any, tmp_path: Path) -> None:
     predictor = regress(store, targets(150), ridge=0.01).predictor
     x1, x2 = inputs(4, shape=(20,)), inputs(150, shape=(20,))
     other_data = Gram.create(tmp_path / "data", x1, x2 + 1, kernel=SETTINGS)
@@ -266,7 +270,7 @@ def test_predictor_refuses_other_stores(store, test_store, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["cholesky", "eigen"])
-def test_a_singular_matrix_is_named_with_its_pivot(method):
+def test_a_singular_matrix_is_named_with_its_pivot(method: Any) -> None:
     x = inputs(60, shape=(8,))
     x[41] = x[7]
     matrix = gaussian(x)
@@ -281,7 +285,7 @@ def test_a_singular_matrix_is_named_with_its_pivot(method):
     assert regress(matrix, targets(60), method=method, ridge=0.1, jitter="auto").predictor.jitter == 0
 
 
-def test_an_indefinite_matrix_is_refused():
+def test_an_indefinite_matrix_is_refused() -> None:
     matrix = matrix_with_condition(50, 10)
     matrix -= 0.3 * np.eye(50)
     for method in ("cholesky", "cg", "eigen"):
@@ -291,12 +295,12 @@ def test_an_indefinite_matrix_is_refused():
         regress(matrix, targets(50), method="cholesky", dtype="float32")
 
 
-def test_a_residual_above_the_tolerance_is_said():
+def test_a_residual_above_the_tolerance_is_said() -> None:
     with pytest.warns(UserWarning, match="relative residual"):
         regress(matrix_with_condition(200, 1e6), targets(200), method="cg", max_iterations=3)
 
 
-def test_unfit_arguments_are_refused():
+def test_unfit_arguments_are_refused() -> None:
     matrix, b = matrix_with_condition(20, 10), targets(20)
     lopsided = matrix.copy()
     lopsided[3, 4] += 1
@@ -317,15 +321,15 @@ def test_unfit_arguments_are_refused():
     with pytest.raises(UnfitArray, match="float16"):
         regress(matrix, b, dtype="float16")
     with pytest.raises(UnknownName, match="did you mean cholesky"):
-        regress(matrix, b, method="cholesk")
+        regress(matrix, b, method="cholesk")  # type: ignore[arg-type]
 
 
-def test_too_little_memory_is_said_before_work_starts():
+def test_too_little_memory_is_said_before_work_starts() -> None:
     with pytest.raises(TooLittleMemory, match="scratch folder"):
         regress(matrix_with_condition(400, 10), targets(400), memory_limit=2e5, method="cholesky")
 
 
-def test_precision_and_place_follow_the_memory(store):
+def test_precision_and_place_follow_the_memory(store: Any) -> None:
     b = targets(150)
     single, double = (factor_memory(150, dtype, 64)[0] for dtype in ("float32", "float64"))
     for limit, method in [(double, "float64,"), (single, "float32,"), (single - 1, "float64 on disk,")]:
@@ -335,7 +339,7 @@ def test_precision_and_place_follow_the_memory(store):
     assert not (store.folder / "factor").exists()
 
 
-def test_a_scratch_folder_keeps_the_factor(store, tmp_path):
+def test_a_scratch_folder_keeps_the_factor(store: Any, tmp_path: Path) -> None:
     first = regress(store, targets(150), ridge=0.01, scratch=tmp_path / "scratch").predictor
     panels = {path: path.stat().st_mtime_ns for path in (tmp_path / "scratch").rglob("panel-*.npy")}
     assert "on disk" in first.method
@@ -345,7 +349,7 @@ def test_a_scratch_folder_keeps_the_factor(store, tmp_path):
     assert all(path.stat().st_mtime_ns == known for path, known in panels.items())
 
 
-def test_memory_stays_under_the_limit(tmp_path):
+def test_memory_stays_under_the_limit(tmp_path: Path) -> None:
     code = """
 import sys
 import numpy as np

@@ -90,7 +90,7 @@ def read(record: type[S], raw: dict[str, Any]) -> S:
 
 def double(task: RegressionTask) -> RegressionTask:
     tensors = (task.x_train, task.y_train, task.x_test, task.y_test)
-    return RegressionTask(*(one.to(torch.float64) for one in tensors), task.correlation, task.moment)
+    return RegressionTask(*(one.to(torch.float64) for one in tensors), task.correlation, task.moment)  # type: ignore[arg-type, call-arg]
 
 
 @pytest.mark.parametrize("depth", [2, 3])

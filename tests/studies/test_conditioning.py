@@ -1,5 +1,7 @@
 """The conditioning study: what its artifacts measure, and that every claim of the working ones holds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -16,12 +18,12 @@ ARTIFACTS = ("conditioning_table_mu", "conditioning_fig2", "conditioning_fig6")
 
 
 @pytest.fixture(scope="module")
-def catalogue():
+def catalogue() -> Any:
     return load_catalogue(Paths(find_root()))
 
 
 @pytest.fixture(scope="module")
-def tables(catalogue):
+def tables(catalogue: Any) -> Any:
     """Each artifact's table at each scale; all of them are cheap at every scale."""
     return {
         (name, scale): on_settings(study_function(artifact), artifact, artifact.settings_at(scale), Context(seed=0))
@@ -47,7 +49,9 @@ def tables(catalogue):
         ("conditioning_training", {"uncentred_activations": [{"slope": 1}]}, "uncentred_activations", "no name"),
     ],
 )
-def test_a_wrong_setting_is_said_with_its_file_and_key(catalogue, name, changes, key, reason):
+def test_a_wrong_setting_is_said_with_its_file_and_key(
+    catalogue: Any, name: str, changes: Any, key: str, reason: str
+) -> None:
     settings = {**catalogue.artifact(name).settings_at("quick"), **changes}
     with pytest.raises(InvalidConfig) as error:
         read_settings(settings_record("conditioning", name), settings, "catalogue.yaml", f"artifacts.{name}.settings")
@@ -57,7 +61,7 @@ def test_a_wrong_setting_is_said_with_its_file_and_key(catalogue, name, changes,
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_every_claim_holds(catalogue, tables, name, scale):
+def test_every_claim_holds(catalogue: Any, tables: Any, name: Any, scale: Any) -> None:
     artifact = catalogue.artifact(name)
     assert artifact.claims
     states = {claim.name: decide(claim, artifact, scale, tables[name, scale]).state for claim in artifact.claims}
@@ -65,21 +69,21 @@ def test_every_claim_holds(catalogue, tables, name, scale):
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_every_printed_number_has_ours_beside_it(catalogue, tables, name):
+def test_every_printed_number_has_ours_beside_it(catalogue: Any, tables: Any, name: Any) -> None:
     for printed in catalogue.artifact(name).paper_values:
         ours = evaluate(printed.measure, tables[name, "quick"])
         assert ours == pytest.approx(printed.value, rel=0.01, abs=1e-12), printed.label
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_scales_agree_in_every_printed_number(catalogue, tables, name):
+def test_scales_agree_in_every_printed_number(catalogue: Any, tables: Any, name: Any) -> None:
     for printed in catalogue.artifact(name).paper_values:
         values = [evaluate(printed.measure, tables[name, scale])[0] for scale in SCALES]
         np.testing.assert_allclose(values, values[0], atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_picture_has_curves_and_names_on_every_panel(catalogue, tables, name):
+def test_picture_has_curves_and_names_on_every_panel(catalogue: Any, tables: Any, name: Any) -> None:
     artifact = catalogue.artifact(name)
     fig = figure_function(artifact)(tables[name, "quick"], artifact)
     assert isinstance(fig, Figure)
@@ -87,7 +91,7 @@ def test_picture_has_curves_and_names_on_every_panel(catalogue, tables, name):
         assert axis.lines and axis.get_xlabel() and axis.get_title()
 
 
-def test_a_wrong_activation_fails_its_claim(catalogue):
+def test_a_wrong_activation_fails_its_claim(catalogue: Any) -> None:
     """Another kink is another mu: the claims do not hold of themselves."""
     artifact = catalogue.artifact("conditioning_table_mu")
     settings = {"activations": [{"name": "norm_relu", "c": -1.0}], "own_activations": []}
@@ -96,18 +100,18 @@ def test_a_wrong_activation_fails_its_claim(catalogue):
     assert decide(claim, artifact, "quick", table).state != HELD
 
 
-def test_table_tells_ours_from_the_papers(tables):
+def test_table_tells_ours_from_the_papers(tables: Any) -> None:
     origins = tables["conditioning_table_mu", "quick"].set_index("activation")["origin"]
     assert origins["relu"] == "paper" and origins["selu"] == "ours" and origins["leaky_relu"] == "ours"
 
 
-def test_curves_pass_through_both_kinks(tables):
+def test_curves_pass_through_both_kinks(tables: Any) -> None:
     table = tables["conditioning_fig2", "quick"]
     for x in (-1.5975, 0.0):
         assert (table.loc[table["quantity"] == "curve", "x"] == x).sum() == 2
 
 
-def test_norm_grid_holds_its_ends_and_one_once(tables):
+def test_norm_grid_holds_its_ends_and_one_once(tables: Any) -> None:
     table = tables["conditioning_fig6", "quick"]
     rows = table[(table["quantity"] == "bias") & (table["method"] == "closed form")]
     for gamma in (0.5, 1.0, 2.0):

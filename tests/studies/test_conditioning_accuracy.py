@@ -1,5 +1,8 @@
 """The trainings of Figures 1, 3, 4, 5, 7 and 8 on tiny networks: rows, choice of steps, sharing, claims, pictures."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,7 +26,7 @@ from tangentbench.training.optimisers import OPTIMISERS, StepDecay, StepDrops
 
 PATHS = Paths(find_root())
 FIGURES = tuple(f"conditioning_fig{number}" for number in (1, 3, 4, 5, 7, 8))
-SCHEDULE = {
+SCHEDULE: dict[str, Any] = {
     "epochs": 3,
     "batch_size": 20,
     "optimiser": "sgd",
@@ -32,7 +35,7 @@ SCHEDULE = {
     "learning_rate_drop": 0.1,
     "drop_every_epochs": 2,
 }
-TINY = {
+TINY: dict[str, Any] = {
     "learning_rates": {"fc_2": {"norm_relu": 0.02, "batch_norm": 0.05}},
     "shape": {"fc_width": 8, "resnet_channels": 2, "fc_initialisation": "fan_in", "skip_scale": 0.7},
     "schedule": SCHEDULE,
@@ -47,35 +50,35 @@ TINY = {
 
 
 @pytest.fixture(scope="module")
-def catalogue():
+def catalogue() -> Any:
     return load_catalogue(PATHS)
 
 
 @pytest.fixture(scope="module")
-def photographs():
+def photographs() -> Any:
     return prepare("photographs", PATHS, None, 0, False)
 
 
 @pytest.fixture(scope="module")
-def context(photographs):
+def context(photographs: Any) -> Any:
     return Context(seed=0, datasets={"photographs": photographs})
 
 
-def settings_of(networks, normalisations, **changes):
+def settings_of(networks: Any, normalisations: Any, **changes: Any) -> Any:
     raw = {**TINY, "networks": networks, "normalisations": normalisations, **changes}
     return read_settings(Trainings, raw, "catalogue.yaml", "settings")
 
 
-def table_of(context, networks, normalisations, **changes):
+def table_of(context: Any, networks: Any, normalisations: Any, **changes: Any) -> Any:
     return accuracies(context, settings_of(networks, normalisations, **changes))
 
 
 @pytest.fixture(scope="module")
-def table(context):
+def table(context: Any) -> Any:
     return table_of(context, ["fc_2"], ["norm_relu", "batch_norm"])
 
 
-def test_every_run_has_its_curves_and_the_dot_product_before_training(table):
+def test_every_run_has_its_curves_and_the_dot_product_before_training(table: Any) -> None:
     for quantity, epochs in {
         "train accuracy": [1, 2, 3],
         "test accuracy": [1, 2, 3],
@@ -90,7 +93,7 @@ def test_every_run_has_its_curves_and_the_dot_product_before_training(table):
     assert dots.between(-1, 1).all()
 
 
-def test_the_learning_rate_is_the_best_of_the_grid_on_held_out_images_and_recorded(table):
+def test_the_learning_rate_is_the_best_of_the_grid_on_held_out_images_and_recorded(table: Any) -> None:
     for normalisation in ("norm_relu", "batch_norm"):
         own = table[table["normalisation"] == normalisation]
         tried = own[own["quantity"] == "validation accuracy"]
@@ -100,7 +103,9 @@ def test_the_learning_rate_is_the_best_of_the_grid_on_held_out_images_and_record
         assert (own[own["seed"].notna()]["step_size"] == chosen).all()
 
 
-def test_a_learning_rate_with_which_runs_diverge_gives_way_to_the_next_best(context, monkeypatch):
+def test_a_learning_rate_with_which_runs_diverge_gives_way_to_the_next_best(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     search = {"grid": {"fc": [0.001, 0.05, 1e6]}, "epochs": 1, "held_out": 20}
     ranking = {1e6: 90.0, 0.05: 50.0, 0.001: 10.0}
     monkeypatch.setattr(trainings.Training, "validation_accuracies", lambda *_: ranking)
@@ -114,7 +119,7 @@ def test_a_learning_rate_with_which_runs_diverge_gives_way_to_the_next_best(cont
     assert set(with_every_rate[with_every_rate["seed"].notna()]["step_size"]) == {1e6}
 
 
-def test_a_loss_that_is_no_number_or_far_too_large_has_diverged():
+def test_a_loss_that_is_no_number_or_far_too_large_has_diverged() -> None:
     losses = {0: [2.3, 1.9], 1: [2.3, np.nan], 2: [2.3, 1e9], 3: [1e9, 2.2], 4: [np.nan]}
     rows = [
         {"quantity": "train loss", "seed": seed, "epoch": epoch, "value": value}
@@ -124,23 +129,25 @@ def test_a_loss_that_is_no_number_or_far_too_large_has_diverged():
     assert trainings.diverged_runs(pd.DataFrame(rows), classes=10) == 3
 
 
-def test_large_runs_train_one_by_one():
+def test_large_runs_train_one_by_one() -> None:
     for network, groups in {"fc_2": [[0, 1]], "resnet_8": [[0], [1]]}.items():
         own = settings_of([network], ["norm_relu"]).training(network, "norm_relu")
         assert trainings.Training(own, "photographs", 2, 0).groups([0, 1]) == groups
 
 
-def test_printed_learning_rates_are_taken_as_they_are(context):
+def test_printed_learning_rates_are_taken_as_they_are(context: Any) -> None:
     table = table_of(context, ["fc_2"], ["norm_relu"], learning_rate_search=None)
     assert set(table["step_size"]) == {0.02} and "validation accuracy" not in set(table["quantity"])
 
 
-def test_the_same_seed_gives_the_same_table(context, table):
+def test_the_same_seed_gives_the_same_table(context: Any, table: Any) -> None:
     pd.testing.assert_frame_equal(table_of(context, ["fc_2"], ["norm_relu", "batch_norm"]), table)
 
 
-def test_a_training_another_table_holds_is_not_trained_again(context, table, monkeypatch):
-    def refuse(*_, **__):
+def test_a_training_another_table_holds_is_not_trained_again(
+    context: Any, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("trained again")
 
     monkeypatch.setattr(trainings, "train", refuse)
@@ -158,12 +165,12 @@ def test_a_training_another_table_holds_is_not_trained_again(context, table, mon
             table_of(with_table, ["fc_2"], ["batch_norm"], **change)
 
 
-def test_augmentation_changes_the_training_and_nothing_else(context, table):
+def test_augmentation_changes_the_training_and_nothing_else(context: Any, table: Any) -> None:
     changed = table_of(context, ["fc_2"], ["norm_relu"], augmentation=True)
     again = table_of(context, ["fc_2"], ["norm_relu"], augmentation=True)
     pd.testing.assert_frame_equal(changed, again)
 
-    def curve(of, quantity, epoch):
+    def curve(of: Any, quantity: Any, epoch: Any) -> Any:
         rows = of[(of["normalisation"] == "norm_relu") & (of["quantity"] == quantity) & (of["epoch"] == epoch)]
         return rows["value"].to_numpy(dtype=float)
 
@@ -172,12 +179,12 @@ def test_augmentation_changes_the_training_and_nothing_else(context, table):
 
 
 @pytest.mark.parametrize("normalisation", ["fixup", "norm_relu", "layer_norm"])
-def test_resnets_train(context, normalisation):
+def test_resnets_train(context: Any, normalisation: str) -> None:
     table = table_of(context, ["resnet_8"], [normalisation], augmentation=True, runs=1)
     assert np.isfinite(table[table["epoch"].notna()]["value"].astype(float)).all()
 
 
-def test_a_killed_training_goes_on_from_its_file(context, table, tmp_path):
+def test_a_killed_training_goes_on_from_its_file(context: Any, table: Any, tmp_path: Path) -> None:
     working = Context(seed=0, datasets=context.datasets, work=tmp_path)
     first = table_of(working, ["fc_2"], ["norm_relu"])
     assert list(tmp_path.glob("*.npz"))
@@ -186,7 +193,7 @@ def test_a_killed_training_goes_on_from_its_file(context, table, tmp_path):
     pd.testing.assert_frame_equal(first, own, check_dtype=False)
 
 
-def test_numbers_of_a_run():
+def test_numbers_of_a_run() -> None:
     curves = pd.DataFrame(
         {
             "train accuracy": [np.nan, 20.0, 40.0, 60.0],
@@ -204,16 +211,16 @@ def test_numbers_of_a_run():
 
 
 @pytest.mark.parametrize(("level", "expected"), [(15.0, 0.5), (20.0, 1.0), (30.0, 1.5), (50.0, 3.0), (10.0, 0.0)])
-def test_epochs_until_a_level(level, expected):
+def test_epochs_until_a_level(level: float, expected: float) -> None:
     assert epochs_to_reach(np.array([20.0, 40.0]), level, chance=10.0) == pytest.approx(expected)
 
 
-def architecture(network, normalisation="norm_relu", **shape):
+def architecture(network: Any, normalisation: str = "norm_relu", **shape: Any) -> Any:
     settings = settings_of([network], [normalisation], shape=shape)
     return settings.training(network, normalisation, (3, 32, 32)).architecture
 
 
-def test_memory_of_a_run_counts_parameters_and_activations():
+def test_memory_of_a_run_counts_parameters_and_activations() -> None:
     wide = architecture("fc_32", fc_width=3000)
     parameters = 3072 * 3000 + 31 * 3000**2 + 32 * 3000 + 3000 * 10 + 10
     assert run_bytes(wide, 0) == 6 * 4 * parameters
@@ -221,24 +228,24 @@ def test_memory_of_a_run_counts_parameters_and_activations():
     assert run_bytes(narrow, 128) > 10 * run_bytes(narrow, 0)
 
 
-def test_a_shortened_schedule_drops_at_the_same_shares():
+def test_a_shortened_schedule_drops_at_the_same_shares() -> None:
     schedule = Schedule(**{**SCHEDULE, "epochs": 30, "drop_every_epochs": 10})
     assert trainings.recipe(schedule).schedule == StepDecay(10, 0.1)
     assert trainings.recipe(schedule.shortened(6)).schedule == StepDecay(2, 0.1)
     assert trainings.recipe(schedule, [100, 150]).schedule == StepDrops((100, 150), 0.1)
 
 
-def test_every_optimiser_of_the_training_loop_can_be_set():
+def test_every_optimiser_of_the_training_loop_can_be_set() -> None:
     for name in OPTIMISERS:
         assert settings_of(["fc_2"], ["selu"], schedule={**SCHEDULE, "optimiser": name}).schedule.optimiser == name
 
 
-def test_drops_fall_after_their_epochs():
+def test_drops_fall_after_their_epochs() -> None:
     drops = StepDrops((2, 3), 0.5)
     assert [drops(epoch) for epoch in (1, 2, 3, 4, 5)] == [1.0, 1.0, 0.5, 0.25, 0.25]
 
 
-def test_skip_connections_are_scaled_only_without_normalisation():
+def test_skip_connections_are_scaled_only_without_normalisation() -> None:
     scales = {
         name: architecture("resnet_8", name, resnet_channels=4, skip_scale=0.7).skip_scale
         for name in ("batch_norm", "layer_norm", "fixup", "norm_relu", "selu")
@@ -246,7 +253,7 @@ def test_skip_connections_are_scaled_only_without_normalisation():
     assert scales == {"batch_norm": 1.0, "layer_norm": 1.0, "fixup": 1.0, "norm_relu": 0.7, "selu": 0.7}
 
 
-def test_the_key_of_a_training_is_the_one_in_published_tables(catalogue):
+def test_the_key_of_a_training_is_the_one_in_published_tables(catalogue: Any) -> None:
     """Figure 3's first training at scale quick: a rename must not change it, or tables no longer share trainings."""
     settings = catalogue.artifact("conditioning_fig3").settings_at("quick")
     own = read_settings(Trainings, settings, "catalogue.yaml", "settings").training("fc_32", "batch_norm", (3, 16, 16))
@@ -289,7 +296,7 @@ def test_the_key_of_a_training_is_the_one_in_published_tables(catalogue):
         ({"train_level": 120.0}, "train_level", "<= 100"),
     ],
 )
-def test_a_wrong_setting_is_said_with_its_file_and_key(changes, key, reason):
+def test_a_wrong_setting_is_said_with_its_file_and_key(changes: Any, key: str, reason: str) -> None:
     changes = {"networks": ["fc_2"], "normalisations": ["selu"], **changes}
     with pytest.raises(InvalidConfig) as error:
         settings_of(changes.pop("networks"), changes.pop("normalisations"), **changes)
@@ -297,7 +304,7 @@ def test_a_wrong_setting_is_said_with_its_file_and_key(changes, key, reason):
     assert reason in error.value.reason
 
 
-def made_up(artifact, scale, ahead):
+def made_up(artifact: Any, scale: Any, ahead: Any) -> Any:
     """A table in which `ahead` says how many points (and, for epochs, how much longer) each normalisation gets."""
     settings = artifact.settings_at(scale)
     rows = []
@@ -317,7 +324,7 @@ def made_up(artifact, scale, ahead):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_claims_can_hold_and_can_fail(catalogue, name):
+def test_claims_can_hold_and_can_fail(catalogue: Any, name: Any) -> None:
     artifact = catalogue.artifact(name)
     good = made_up(artifact, "paper", {"norm_relu": 0.5})
     bad = made_up(artifact, "paper", {"norm_relu": -5.0})
@@ -331,7 +338,7 @@ def test_claims_can_hold_and_can_fail(catalogue, name):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_claims_can_be_measured_at_their_own_scale(catalogue, name):
+def test_claims_can_be_measured_at_their_own_scale(catalogue: Any, name: Any) -> None:
     artifact = catalogue.artifact(name)
     for claim in artifact.claims:
         for scale in SCALES[SCALES.index(claim.scale) :]:
@@ -339,7 +346,7 @@ def test_claims_can_be_measured_at_their_own_scale(catalogue, name):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_pictures_have_a_line_for_every_normalisation(catalogue, table, name):
+def test_pictures_have_a_line_for_every_normalisation(catalogue: Any, table: Any, name: Any) -> None:
     artifact = catalogue.artifact(name)
     fig = figure_function(artifact)(table, artifact)
     assert isinstance(fig, Figure)
@@ -348,7 +355,7 @@ def test_pictures_have_a_line_for_every_normalisation(catalogue, table, name):
     assert study_function(artifact) is accuracies
 
 
-def test_figures_share_their_trainings_below_the_papers_scale(catalogue):
+def test_figures_share_their_trainings_below_the_papers_scale(catalogue: Any) -> None:
     """Figure 1 reuses trainings of Figures 3 and 4; at the paper's scale learning rates differ, and it uses none."""
     first = catalogue.artifact("conditioning_fig1")
     for scale in ("quick", "cpu"):

@@ -21,7 +21,7 @@ from tangentbench.suite.catalogue import load_catalogue
 
 THEORY = ("npk_fig1", "npk_fig5")
 TRAINED = "npk_fig6"
-TINY = {
+TINY: dict[str, Any] = {
     "widths": [8, 64],
     "depths": [2, 4, 6],
     "examples": 20,
@@ -31,7 +31,7 @@ TINY = {
     "converged_below": 0.01,
     "precision": "float64",
 }
-DESCENT = {
+DESCENT: dict[str, Any] = {
     "learning_rate_times_rho_max": 0.1,
     "rho_max": "measured",
     "kernel_over_depth": False,
@@ -48,12 +48,12 @@ def fig6(descent: dict[str, Any] | None = None, **changes: Any) -> Memorisation:
 
 
 @pytest.fixture(scope="module")
-def catalogue():
+def catalogue() -> Any:
     return load_catalogue(Paths(find_root()))
 
 
 @pytest.fixture(scope="module")
-def theory_tables(catalogue):
+def theory_tables(catalogue: Any) -> Any:
     artifacts = (catalogue.artifact(name) for name in THEORY)
     return {
         one.name: on_settings(study_function(one), one, one.settings_at("quick"), Context(seed=0)) for one in artifacts
@@ -66,18 +66,18 @@ def tiny() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", THEORY)
-def test_claims_of_theory_hold(catalogue, theory_tables, name):
+def test_claims_of_theory_hold(catalogue: Any, theory_tables: Any, name: Any) -> None:
     artifact = catalogue.artifact(name)
     verdicts = [decide(claim, artifact, "quick", theory_tables[name]) for claim in artifact.claims]
     assert [(one.claim.name, one.reason) for one in verdicts if one.state != HELD] == []
 
 
-def test_printed_numbers_of_figure_1_are_ours(catalogue, theory_tables):
+def test_printed_numbers_of_figure_1_are_ours(catalogue: Any, theory_tables: Any) -> None:
     for printed in catalogue.artifact("npk_fig1").paper_values:
         assert evaluate(printed.measure, theory_tables["npk_fig1"]) == [printed.value]
 
 
-def test_examples_1_and_2_share_exactly_p3_and_p12(theory_tables):
+def test_examples_1_and_2_share_exactly_p3_and_p12(theory_tables: Any) -> None:
     table = theory_tables["npk_fig1"]
     activity = table[table["quantity"] == "activity"].pivot(index="example", columns="path", values="value")
     shared = activity.columns[(activity.loc[1] * activity.loc[2]) > 0]
@@ -85,21 +85,21 @@ def test_examples_1_and_2_share_exactly_p3_and_p12(theory_tables):
 
 
 @pytest.mark.parametrize("name", THEORY)
-def test_theory_is_drawn(catalogue, theory_tables, name, tmp_path: Path):
+def test_theory_is_drawn(catalogue: Any, theory_tables: Any, name: Any, tmp_path: Path) -> None:
     artifact = catalogue.artifact(name)
     drawn = figure_function(artifact)(theory_tables[name], artifact)
     assert isinstance(drawn, Figure)
     drawn.savefig(tmp_path / "figure.png")
 
 
-def test_training_is_drawn(catalogue, tiny, tmp_path: Path):
+def test_training_is_drawn(catalogue: Any, tiny: pd.DataFrame, tmp_path: Path) -> None:
     artifact = catalogue.artifact(TRAINED)
     drawn = figure_function(artifact)(tiny, artifact)
     assert [len(axis.lines) > 0 for axis in drawn.axes] == [True] * 4
     drawn.savefig(tmp_path / "figure.png")
 
 
-def test_every_run_starts_at_one_and_learns(tiny):
+def test_every_run_starts_at_one_and_learns(tiny: pd.DataFrame) -> None:
     errors = tiny[tiny["quantity"] == "error ratio"]
     assert (errors.loc[errors["step"] == 0, "value"] == 1).all()
     last = errors.sort_values("step").groupby(["width", "depth", "seed"])["value"].last()
@@ -107,7 +107,7 @@ def test_every_run_starts_at_one_and_learns(tiny):
     assert (last < 1).all()
 
 
-def test_spectrum_has_the_trace_of_the_kernel_and_nears_the_ideal_with_width(tiny):
+def test_spectrum_has_the_trace_of_the_kernel_and_nears_the_ideal_with_width(tiny: pd.DataFrame) -> None:
     sums = tiny[tiny["quantity"] == "cumulated eigenvalue"]
     ends = sums[sums["index"] == 20].groupby("width")["value"].mean()
     assert ends[64] == pytest.approx(20, rel=0.2)
@@ -115,25 +115,27 @@ def test_spectrum_has_the_trace_of_the_kernel_and_nears_the_ideal_with_width(tin
     assert distance[64] < distance[8] / 1.5
 
 
-def test_early_error_follows_the_kernel(tiny):
+def test_early_error_follows_the_kernel(tiny: pd.DataFrame) -> None:
     """For small times e_t = (1 - alpha K_0)^t e_0 (eq. 14): a wide network's first step shrinks no faster than 0.9."""
     first = tiny[(tiny["quantity"] == "error ratio") & (tiny["step"] == 1)]["value"]
     assert ((first > 0.9**2 - 0.02) & (first < 1)).all()
 
 
-def test_same_seed_same_table_and_other_seed_another(tiny):
+def test_same_seed_same_table_and_other_seed_another(tiny: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(tiny, memorisation(Context(seed=0), fig6()))
     other = memorisation(Context(seed=1), fig6())
     assert not tiny["value"].equals(other["value"])
 
 
-def test_killed_study_goes_on_with_the_same_numbers(tiny, tmp_path: Path, monkeypatch):
+def test_killed_study_goes_on_with_the_same_numbers(
+    tiny: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tangentbench.studies.npk.measure import memorisation as module
 
     trained = 0
     whole_training = module._train
 
-    def killed_training(*arguments, **options):
+    def killed_training(*arguments: Any, **options: Any) -> Any:
         nonlocal trained
         trained += 1
         if trained == 4:
@@ -149,8 +151,8 @@ def test_killed_study_goes_on_with_the_same_numbers(tiny, tmp_path: Path, monkey
     pd.testing.assert_frame_equal(tiny, memorisation(context, fig6()))
 
 
-def test_other_readings_of_the_learning_rate_change_it():
-    def last(**changes):
+def test_other_readings_of_the_learning_rate_change_it() -> None:
+    def last(**changes: Any) -> Any:
         settings = fig6({"steps": 5, "records": 6, **changes}, widths=[8], depths=[4])
         table = memorisation(Context(seed=0), settings)
         errors = table[(table["quantity"] == "error ratio") & (table["step"] == 5)]
@@ -160,7 +162,7 @@ def test_other_readings_of_the_learning_rate_change_it():
     assert last(rho_max="expected") != last()
 
 
-def test_divergence_is_named():
+def test_divergence_is_named() -> None:
     with pytest.raises(Diverged, match="width 8, depth 4"):
         memorisation(Context(seed=0), fig6({"learning_rate_times_rho_max": 500.0}, widths=[8], depths=[4]))
 
@@ -191,7 +193,9 @@ def test_divergence_is_named():
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("npk") else "",
 )
-def test_a_wrong_setting_is_named_with_file_and_key(catalogue, artifact, change, key, reason):
+def test_a_wrong_setting_is_named_with_file_and_key(
+    catalogue: Any, artifact: str, change: Any, key: str, reason: str
+) -> None:
     entry = catalogue.artifact(artifact)
     changed = dataclasses.replace(entry, scales={"quick": {"settings": change}}, settings=entry.settings_at("quick"))
     with pytest.raises(InvalidConfig) as raised:
@@ -206,18 +210,18 @@ def test_a_wrong_setting_is_named_with_file_and_key(catalogue, artifact, change,
     [([1.0, 0.1, 0.001], 15.0), ([1.0, 0.5, 0.2], 20.0), ([0.005, 0.1, 0.1], 0.0)],
     ids=["between records", "never: a lower bound", "at once"],
 )
-def test_steps_until(ratios, expected):
+def test_steps_until(ratios: Any, expected: float) -> None:
     assert steps_until(0.01, np.array([0, 10, 20]), np.array(ratios)) == pytest.approx(expected)
 
 
-def test_work_grows_with_width_and_runs():
-    def gflop(**changes):
+def test_work_grows_with_width_and_runs() -> None:
+    def gflop(**changes: Any) -> Any:
         return memorisation_work(fig6(**{"precision": "float32", **changes})).units["network_gflop"]
 
     assert gflop(runs=6) == pytest.approx(2 * gflop())
     assert gflop(widths=[8]) < gflop(widths=[16])
 
 
-def test_work_of_a_training_without_end_is_that_of_all_its_steps():
+def test_work_of_a_training_without_end_is_that_of_all_its_steps() -> None:
     endless, whole = (fig6({"stop_below": value}, widths=[64]) for value in (0.0, 1e-300))
     assert memorisation_work(endless) == memorisation_work(whole)

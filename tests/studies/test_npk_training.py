@@ -176,7 +176,7 @@ def test_label_fit_starts_at_one_and_keeps_its_bound() -> None:
     }
     table = label_alignment(Context(seed=0, datasets={"two": TWO}), made(LabelAlignment, settings))
     ratios = table[table["quantity"] == "nu over start"].pivot(index="seed", columns="epoch", values="value")
-    assert ratios.columns.tolist() == [0, 5, 10] and (ratios[0] == 1).all() and (ratios[10] != 1).all()
+    assert ratios.columns.tolist() == [0, 5, 10] and (ratios[0] == 1).all() and (ratios[10] != 1).all()  # type: ignore[comparison-overlap]
     assert (table[table["quantity"] == "nu"]["value"] >= 10).all()
 
 

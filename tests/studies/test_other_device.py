@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,7 @@ def where_called(monkeypatch: pytest.MonkeyPatch, kind: type, method: str) -> li
     """The devices of the tensors that a method returns, growing."""
     whole, devices = getattr(kind, method), []
 
-    def noted(self: object, *arguments: object) -> torch.Tensor:
+    def noted(self: Any, *arguments: Any) -> torch.Tensor:
         result: torch.Tensor = whole(self, *arguments)
         devices.append(result.device.type)
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,7 +32,7 @@ from tangentbench.studies.survey.settings import AgainstImages, AgainstSide, Res
 from tangentbench.suite.catalogue import load_catalogue
 
 S = TypeVar("S", bound=Settings)
-COMMON = {
+COMMON: dict[str, Any] = {
     "architecture": {"name": "myrtle", "depth": 5, "channels": 4},
     "kernels": ["ntk", "empirical_ntk"],
     "backends": ["neural_tangents", "torch"],
@@ -39,7 +40,7 @@ COMMON = {
     "finite_gib": 0.01,
     "timing": {"repeats": 1, "seconds": 0.1},
 }
-BY_IMAGES = {
+BY_IMAGES: dict[str, Any] = {
     **COMMON,
     "loss": "binary_cross_entropy",
     "batch_size": 2,
@@ -48,7 +49,7 @@ BY_IMAGES = {
     "image_side": 8,
     "extrapolate_to": 1000,
 }
-BY_SIDE = {
+BY_SIDE: dict[str, Any] = {
     **COMMON,
     "backends": ["torch"],
     "loss": "cross_entropy",
@@ -92,7 +93,7 @@ def by_side() -> pd.DataFrame:
     return cost_against_side(context, read(AgainstSide, BY_SIDE))
 
 
-def test_every_stage_is_timed_and_counted(by_images):
+def test_every_stage_is_timed_and_counted(by_images: pd.DataFrame) -> None:
     measured = by_images[by_images["measured"] & (by_images["stage"] != "compilation")]
     assert len(measured) == 3 * 3 * 3
     assert (measured[["seconds", "operations"]] > 0).all(axis=None)
@@ -101,7 +102,7 @@ def test_every_stage_is_timed_and_counted(by_images):
     assert compiled["backend"].tolist() == ["neural_tangents"]
 
 
-def test_neural_tangents_and_ours_learn_the_same(by_images):
+def test_neural_tangents_and_ours_learn_the_same(by_images: pd.DataFrame) -> None:
     """The same kernel gives the same training loss after as many steps."""
     ntk = by_images[(by_images["kernel"] == "ntk") & (by_images["stage"] == "gram") & by_images["measured"]]
     losses = ntk.pivot(index="images", columns="backend", values="train_loss")
@@ -109,21 +110,21 @@ def test_neural_tangents_and_ours_learn_the_same(by_images):
     assert ntk.loc[(ntk["images"] == 8) & (ntk["backend"] == "torch"), "accuracy"].item() > 0.8
 
 
-def test_operations_grow_with_the_square_of_the_images(by_images):
+def test_operations_grow_with_the_square_of_the_images(by_images: pd.DataFrame) -> None:
     laws = by_images[~by_images["measured"] & (by_images["stage"] == "gram")].set_index(["kernel", "backend"])
     assert laws.loc[("ntk", "neural_tangents"), "operations_exponent"] == pytest.approx(2.0)
     # half of a symmetric matrix: n (n + 1) / 2
-    assert 1.7 < laws.loc[("ntk", "torch"), "operations_exponent"] < 2.0
+    assert 1.7 < laws.loc[("ntk", "torch"), "operations_exponent"] < 2.0  # type: ignore[arg-type, operator]
     assert (laws["images"] == 1000).all()
 
 
-def test_operations_grow_with_the_fourth_power_of_the_side(by_side):
+def test_operations_grow_with_the_fourth_power_of_the_side(by_side: pd.DataFrame) -> None:
     laws = by_side[~by_side["measured"] & (by_side["stage"] == "gram") & (by_side["kernel"] == "ntk")]
     assert laws["operations_exponent"].item() == pytest.approx(4.0, abs=0.1)
     assert laws["days"].item() == pytest.approx(laws["seconds"].item() * 4 / 86400)
 
 
-def test_laws_recover_what_the_times_were_made_of():
+def test_laws_recover_what_the_times_were_made_of() -> None:
     sizes = np.array([4, 8, 16, 32])
     rows = pd.DataFrame({"kernel": "ntk", "backend": "native", "stage": "gram", "images": sizes})
     rows = rows.assign(seconds=2e-3 * sizes**2, core_seconds=4e-3 * sizes**2, operations=1e6 * sizes**2)
@@ -136,7 +137,7 @@ def test_laws_recover_what_the_times_were_made_of():
     assert again["seconds"] == pytest.approx(2e9)
 
 
-def test_entries_are_compared_with_another_table():
+def test_entries_are_compared_with_another_table() -> None:
     def table(seconds: float) -> pd.DataFrame:
         row = {"kernel": "ntk", "backend": "native", "stage": "gram", "measured": True, "images": 10}
         return pd.DataFrame([{**row, "core_seconds": seconds}])
@@ -146,10 +147,10 @@ def test_entries_are_compared_with_another_table():
     assert entry_ratios(table(1.0), {}) == []
 
 
-def test_finished_cells_are_not_measured_again(tmp_path):
+def test_finished_cells_are_not_measured_again(tmp_path: Path) -> None:
     calls = []
 
-    def rows(kernel, backend):
+    def rows(kernel: Any, backend: Any) -> Any:
         calls.append(kernel)
         if kernel == "nngp" and len(calls) == 2:
             raise KeyboardInterrupt
@@ -165,7 +166,7 @@ def test_finished_cells_are_not_measured_again(tmp_path):
     assert len(calls) == 4
 
 
-def test_smaller_training_sets_are_parts_of_larger_ones():
+def test_smaller_training_sets_are_parts_of_larger_ones() -> None:
     images = prepared(striped(3), train=10, test=5, side=8, seed=0)
     assert images.y_train.tolist() == [0, 1, 2] * 3 + [0]
     assert prepared(striped(3), train=10, test=5, side=4, seed=0).x_train.shape == (10, 4, 4, 3)
@@ -175,7 +176,7 @@ def test_smaller_training_sets_are_parts_of_larger_ones():
     assert len(few.x_test) == len(few.y_test) == 2
 
 
-def test_incomplete_batches_are_filled_up():
+def test_incomplete_batches_are_filled_up() -> None:
     x = prepared(striped(2), train=5, test=3, side=4, seed=0)
     network = (Convolution(), Relu(), AveragePool(), GlobalAveragePool(), Dense())
     theirs = NeuralTangents(network, "ntk", (4, 4, 3), batch=2)
@@ -184,7 +185,7 @@ def test_incomplete_batches_are_filled_up():
     assert theirs.operations(3, 5, False) == 6 * theirs.batch_operations > 0
 
 
-def test_the_best_of_several_is_taken():
+def test_the_best_of_several_is_taken() -> None:
     _, spent = timed(lambda: time.sleep(0.06), Timing(repeats=5, seconds=10.0))
     assert spent.repeats == 5
     assert spent.seconds == pytest.approx(0.06, abs=0.05)
@@ -211,23 +212,23 @@ def test_the_best_of_several_is_taken():
         ({"loss": "squared"}, "settings.loss: 'squared' is not known here"),
     ],
 )
-def test_a_wrong_setting_is_said_with_file_and_key(change, message):
+def test_a_wrong_setting_is_said_with_file_and_key(change: Any, message: str) -> None:
     with pytest.raises(InvalidConfig, match=f"^catalogue.yaml at .*{message}"):
         read(AgainstImages, {**BY_IMAGES, **change})
 
 
-def test_a_finite_resnet_has_its_share_of_the_width():
+def test_a_finite_resnet_has_its_share_of_the_width() -> None:
     assert ResNet50(width_factor=0.25).network(7) == resnet50(width=16, outputs=7)
 
 
-def test_operations_of_a_network_that_can_be_counted_by_hand():
+def test_operations_of_a_network_that_can_be_counted_by_hand() -> None:
     """One convolution at 4 x 4: 6 of the pixels, 2 (2 * 2 + 1) + 1 of the filter, 33 of the ReLU, 2 of the mean."""
     network = (Convolution(), Relu(), GlobalAveragePool(), Dense())
     assert covariance_operations(network, 4, 4, 3, tangent=True) == 256 * (6 + 11 + 33 + 2)
 
 
 @pytest.mark.parametrize("name", ["survey_fig2_5", "survey_fig2_6", "survey_fig2_8"])
-def test_figures_are_drawn_with_the_printed_number(name, by_images, by_side):
+def test_figures_are_drawn_with_the_printed_number(name: str, by_images: pd.DataFrame, by_side: pd.DataFrame) -> None:
     artifact = load_catalogue(Paths(find_root())).artifact(name)
     figure = figure_function(artifact)(by_side if name.endswith("8") else by_images, artifact)
     axes = figure.get_axes()
@@ -235,7 +236,7 @@ def test_figures_are_drawn_with_the_printed_number(name, by_images, by_side):
     assert all(axis.get_lines() for axis in axes)
 
 
-def test_claims_measure_what_they_say(by_images):
+def test_claims_measure_what_they_say(by_images: pd.DataFrame) -> None:
     """On a made-up table whose answers are known."""
     artifact = load_catalogue(Paths(find_root())).artifact("survey_fig2_5")
     measures = {claim.name: claim.measure for claim in artifact.claims}

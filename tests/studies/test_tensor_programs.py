@@ -133,12 +133,12 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def catalogue():
+def catalogue() -> Any:
     return load_catalogue(Paths(find_root()))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_table_is_drawn(catalogue, tables, name, tmp_path: Path):
+def test_every_table_is_drawn(catalogue: Any, tables: dict[str, pd.DataFrame], name: Any, tmp_path: Path) -> None:
     artifact = catalogue.artifact(name)
     assert callable(study_function(artifact))
     drawn = figure_function(artifact)(tables[name], artifact)
@@ -147,14 +147,14 @@ def test_every_table_is_drawn(catalogue, tables, name, tmp_path: Path):
     drawn.savefig(tmp_path / "figure.png")
 
 
-def mean_distance(table, **where):
+def mean_distance(table: Any, **where: Any) -> Any:
     for column, value in {"quantity": "distance", **where}.items():
         table = table[table[column] == value]
     return table["value"].mean()
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_wider_networks_are_nearer_to_the_limit(tables, number):
+def test_wider_networks_are_nearer_to_the_limit(tables: dict[str, pd.DataFrame], number: int) -> None:
     table = tables[NAMES[number]]
     for architecture in table["architecture"].unique():
         narrow, wide = (
@@ -163,7 +163,7 @@ def test_wider_networks_are_nearer_to_the_limit(tables, number):
         assert wide < narrow / 1.3
 
 
-def test_only_other_laws_of_all_parameters_shift_the_limit(tables):
+def test_only_other_laws_of_all_parameters_shift_the_limit(tables: dict[str, pd.DataFrame]) -> None:
     swapped, matrices = tables[NAMES[1]], tables[NAMES[0]]
     shifts = swapped[swapped["quantity"] == "limit shift"].groupby(["architecture", "law"])["value"].mean()
     assert shifts["gru", "uniform"] > 0.02
@@ -174,13 +174,13 @@ def test_only_other_laws_of_all_parameters_shift_the_limit(tables):
     assert "own distance" not in set(matrices["quantity"])
 
 
-def test_sampled_limits_say_how_well_they_are_known(tables):
+def test_sampled_limits_say_how_well_they_are_known(tables: dict[str, pd.DataFrame]) -> None:
     errors = tables[NAMES[0]].query("quantity == 'limit error'").set_index("architecture")["value"]
     assert 0 < errors["gru"] < 0.02
     assert errors["transformer"] == 0
 
 
-def test_distances_from_parts_that_do_not_overlap(tables):
+def test_distances_from_parts_that_do_not_overlap(tables: dict[str, pd.DataFrame]) -> None:
     table = tables[NAMES[3]]
     rows = table[(table["quantity"] == "distance") & (table["law"] == "uniform")]
     counts = rows.groupby(["scalar", "width", "epoch", "networks"]).size().unstack()
@@ -189,7 +189,7 @@ def test_distances_from_parts_that_do_not_overlap(tables):
     assert means["N/4"] > means["N"]  # fewer networks, more noise in the distance
 
 
-def test_networks_learn_and_laws_of_one_hidden_layer_part(tables):
+def test_networks_learn_and_laws_of_one_hidden_layer_part(tables: dict[str, pd.DataFrame]) -> None:
     table = tables[NAMES[3]]
     means = table[(table["quantity"] == "mean") & (table["scalar"] == "train_loss") & (table["width"] == 32)]
     by_epoch = means.groupby("epoch")["value"].mean()
@@ -202,7 +202,7 @@ def test_networks_learn_and_laws_of_one_hidden_layer_part(tables):
     assert apart > 1.5 * noise
 
 
-def test_wide_networks_stand_for_the_limit(tables):
+def test_wide_networks_stand_for_the_limit(tables: dict[str, pd.DataFrame]) -> None:
     table = tables[NAMES[3]]
     gaps = table[table["quantity"] == "limit gap"]
     assert set(gaps["law"]) == {"uniform", "exponential"}
@@ -210,7 +210,7 @@ def test_wide_networks_stand_for_the_limit(tables):
     assert gaps.groupby(["scalar", "law", "epoch"]).size().eq(4).all()
 
 
-def test_readout_norms_come_from_the_same_trainings(tables):
+def test_readout_norms_come_from_the_same_trainings(tables: dict[str, pd.DataFrame]) -> None:
     first, second = tables[NAMES[3]], tables[NAMES[4]]
     own = second[second["quantity"] != "settling"].reset_index(drop=True)
     expected = first[first["scalar"] == "readout_norm"].reset_index(drop=True)
@@ -218,7 +218,7 @@ def test_readout_norms_come_from_the_same_trainings(tables):
     assert set(second.loc[second["quantity"] == "settling", "scalar"]) == {"train_loss", "readout_norm"}
 
 
-def test_settling_is_the_change_from_half_to_all():
+def test_settling_is_the_change_from_half_to_all() -> None:
     base = {"quantity": "distance", "scalar": "s", "law": "l", "swapped": "all", "width": 8, "epoch": 1}
     table = pd.DataFrame(
         [{**base, "networks": n, "value": v} for n, v in (("N", 2.0), ("N/2", 2.0), ("N/2", 3.0), ("N/4", 9.0))]
@@ -226,13 +226,13 @@ def test_settling_is_the_change_from_half_to_all():
     assert settling(table)["value"].tolist() == [0.25]
 
 
-def test_matrix_alone_and_all_weights_are_two_ensembles(tables):
+def test_matrix_alone_and_all_weights_are_two_ensembles(tables: dict[str, pd.DataFrame]) -> None:
     rows = tables[NAMES[5]].query("quantity == 'mean' and law == 'exponential'")
     assert rows.groupby("swapped")["value"].first().nunique() == 2
     assert set(tables[NAMES[5]].query("law == 'gaussian_again'")["swapped"]) == {"all"}
 
 
-def test_same_seed_same_table_and_other_seed_another(tables):
+def test_same_seed_same_table_and_other_seed_another(tables: dict[str, pd.DataFrame]) -> None:
     again = two_hidden_layers(CONTEXT, deeper())
     pd.testing.assert_frame_equal(tables[NAMES[5]], again)
     other = two_hidden_layers(Context(seed=1, datasets=CONTEXT.datasets), deeper())
@@ -244,13 +244,20 @@ def test_same_seed_same_table_and_other_seed_another(tables):
     [(3, ensembles, "train"), (1, kernels, "relative_distance")],
     ids=["training", "kernels"],
 )
-def test_killed_job_goes_on_with_the_same_numbers(tables, tmp_path: Path, monkeypatch, number, module, inner):
+def test_killed_job_goes_on_with_the_same_numbers(
+    tables: dict[str, pd.DataFrame],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    module: Any,
+    inner: str,
+) -> None:
     context = Context(seed=0, datasets=CONTEXT.datasets, work=tmp_path)
     study: Any
     study, settings = {3: (one_hidden_layer, shallow()), 1: (output_kernels, states())}[number]
     whole, calls = getattr(module, inner), 0
 
-    def killed(*arguments):
+    def killed(*arguments: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 4:
@@ -267,12 +274,12 @@ def test_killed_job_goes_on_with_the_same_numbers(tables, tmp_path: Path, monkey
     assert len(list(tmp_path.glob("*.npz"))) > stored
 
 
-def test_diverged_training_says_which(tables):
+def test_diverged_training_says_which(tables: dict[str, pd.DataFrame]) -> None:
     with pytest.raises(TangentbenchError, match=r"gaussian-all-8 diverged with learning rate 1e\+30"):
         one_hidden_layer(CONTEXT, shallow(training={**TRAINING, "learning_rate": 1e30}))
 
 
-def test_words_have_one_vector_each():
+def test_words_have_one_vector_each() -> None:
     sequences = sentences_as_sequences(Context(seed=0), states())
     assert sequences.lengths == (3, 4)
     np.testing.assert_array_equal(sequences.tokens[0], sequences.tokens[3])
@@ -285,12 +292,12 @@ def word_data(words: tuple[str, ...]) -> Context:
     return Context(seed=0, datasets={"words": Dataset("words", x, y, x[:0], y[:0], words)})
 
 
-def test_published_vectors_are_taken_by_word():
+def test_published_vectors_are_taken_by_word() -> None:
     sequences = sentences_as_sequences(word_data(("quick", "fox", "jumps", "the")), GLOVE)
     assert sequences.tokens.argmax(axis=1).tolist() == [3, 1, 2, 3, 0, 1, 2]
 
 
-def test_word_vectors_that_do_not_fit_are_named():
+def test_word_vectors_that_do_not_fit_are_named() -> None:
     with pytest.raises(TangentbenchError, match="lack jumps, quick"):
         sentences_as_sequences(word_data(("fox", "the")), GLOVE)
     with pytest.raises(TangentbenchError, match="have 5 dimensions, not 100"):
@@ -312,22 +319,22 @@ def test_word_vectors_that_do_not_fit_are_named():
         (deeper, {"swapped": ["vectors"]}, r"swapped\[0\]: 'vectors' is not known here"),
     ],
 )
-def test_wrong_settings_are_said_with_file_and_key(make: Any, changes: dict[str, Any], says: str):
+def test_wrong_settings_are_said_with_file_and_key(make: Any, changes: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidConfig, match=rf"catalogue\.yaml at artifacts\.x\.settings\.{says}"):
         make(**changes)
 
 
-def test_the_settings_know_every_distribution():
+def test_the_settings_know_every_distribution() -> None:
     assert set(get_args(Distribution)) == set(DISTRIBUTIONS)
 
 
-def test_batches_fit_their_budget():
+def test_batches_fit_their_budget() -> None:
     assert [list(part) for part in chunks(5, 10, 25)] == [[0, 1], [2, 3], [4]]
     assert [list(part) for part in chunks(2, 100, 25)] == [[0], [1]]
 
 
-def test_work_grows_with_widths_and_starts():
-    def gflop(work):
+def test_work_grows_with_widths_and_starts() -> None:
+    def gflop(work: Any) -> Any:
         return sum(work.units.values())
 
     assert gflop(state_kernels(states(inits=1200))) > 50 * gflop(

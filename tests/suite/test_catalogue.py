@@ -129,7 +129,7 @@ DEMO: dict[str, Any] = {
         },
     },
 }
-Change = Callable[[dict[str, Any]], object]
+Change = Callable[[dict[str, Any]], Any]
 
 
 @pytest.fixture
@@ -368,7 +368,7 @@ def test_select_takes_artifacts_studies_and_all_in_catalogue_order() -> None:
         (lambda: require_scale("papers"), "scale", "paper"),
     ],
 )
-def test_an_unknown_name_suggests_near_ones(ask: Callable[[], object], kind: str, near: str) -> None:
+def test_an_unknown_name_suggests_near_ones(ask: Callable[[], Any], kind: str, near: str) -> None:
     with pytest.raises(UnknownName, match=f"unknown {kind} .* did you mean .*{near}"):
         ask()
 

@@ -199,7 +199,7 @@ def test_only_declared_functions_import_by_strings() -> None:
 
 
 def test_a_root_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fingerprints.STEPS, "claims", fingerprints.Step(("tangentbench.claims:gone",)))  # type: ignore[arg-type]
+    monkeypatch.setitem(fingerprints.STEPS, "claims", fingerprints.Step(("tangentbench.claims:gone",)))
     with pytest.raises(TangentbenchError, match=r"begins at tangentbench\.claims:gone, which is gone: correct STEPS"):
         Fingerprints().step("claims")
 

@@ -6,6 +6,7 @@ import random
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -35,7 +36,7 @@ from tangentbench.suite.gram_plans import Grams, declared_plans
 from tangentbench.suite.steps import gram_store_of
 
 HOUSE = Paths(ROOT)
-SETTINGS = {"name": "cntk", "depth": 3, "pooling": "flatten"}
+SETTINGS: dict[str, Any] = {"name": "cntk", "depth": 3, "pooling": "flatten"}
 IMAGES = ImageChoice(20, 10, 4, "standardised", "random")
 PLAN = GramPlan("mine", "noise", 1, KernelPlan("cntk", "mine", IMAGES, SETTINGS, tile=8))
 
@@ -162,7 +163,7 @@ def test_a_table_takes_the_workflows_matrices(paths: Paths, monkeypatch: pytest.
         tiled = vanilla_kernel_on_all_images(Context(0, datasets, grams=grams), settings)
     alone = vanilla_kernel_on_all_images(Context(0, datasets), msgspec.structs.replace(settings, tile=512))
     # the residual of the solution is rounding, which depends on the cuts
-    pd.testing.assert_frame_equal(*(table.drop(columns="residual") for table in (tiled, alone)), check_exact=True)
+    pd.testing.assert_frame_equal(*(table.drop(columns="residual") for table in (tiled, alone)), check_exact=True)  # type: ignore[arg-type, misc]
     assert all(any(store.folder.rglob("tiles/*.npy")) for store in grams.values())
 
 

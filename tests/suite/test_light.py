@@ -9,7 +9,7 @@ from tangentbench.suite.catalogue import load_catalogue
 HEAVY = ("torch", "jax", "matplotlib", "seaborn", "sklearn")
 
 
-def test_what_lies_beside_a_catalogue_loads_nothing_heavy():
+def test_what_lies_beside_a_catalogue_loads_nothing_heavy() -> None:
     studies = sorted({artifact.study for artifact in load_catalogue(Paths(find_root()))})
     assert len(studies) > 5
     folder = find_root() / "src/tangentbench/studies"

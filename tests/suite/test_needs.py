@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def core_hours(unit: str, hours: float) -> Work:
     return Work({unit: hours * 3600 / PRICES[unit].seconds}, memory_gib=10.0)
 
 
-def needs(work: Work | None, threads: int = 1):
+def needs(work: Work | None, threads: int = 1) -> Any:
     return CLUSTER.needs(work, threads, "a test")
 
 
@@ -109,7 +110,7 @@ def test_parts_ask_for_what_estimate_says(wiring: Wiring, scale: str) -> None:
             continue
         parts = [SimpleNamespace(artifact=artifact.name, scale=scale, part=part) for part in artifact.parts_at(scale)]
         asked = [wiring.part(one) for one in parts]
-        assert max(one.memory_mb for one in asked) >= 1024 * cost.memory_gib, artifact.name
+        assert max(one.memory_mb for one in asked) >= 1024 * cost.memory_gib, artifact.name  # type: ignore[operator]
         if all(one.minutes < SETTINGS["minutes"]["most"] for one in asked):
             assert sum(one.minutes for one in asked) * artifact.threads >= 60 * (cost.core_hours or 0.0), artifact.name
 

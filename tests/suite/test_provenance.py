@@ -188,5 +188,5 @@ def test_nothing_to_merge() -> None:
     ("values", "expected"),
     [([1, 1], 1), ([1, 2, 1], [1, 2]), ([[1], [2], [1]], [1, 2]), ([{"a": 1}, {"a": 1}], {"a": 1})],
 )
-def test_agreed(values: list, expected: object) -> None:
+def test_agreed(values: list, expected: Any) -> None:  # type: ignore[type-arg]
     assert agreed(values) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tiny_project import TinyProject
@@ -50,5 +51,5 @@ def test_without_a_run_the_price_is_unknown(tiny: TinyProject) -> None:
         ({"offset": 0}, {"offset": 3}, 1.0),
     ],
 )
-def test_growth(before: dict[str, object], after: dict[str, object], times: float) -> None:
+def test_growth(before: dict[str, Any], after: dict[str, Any], times: float) -> None:
     assert growth(before, after) == pytest.approx(times)

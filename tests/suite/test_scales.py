@@ -54,13 +54,13 @@ def test_a_build_at_one_scale_plans_that_scale_only(
     scale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = []
-    original = workflow.Grams.at
+    original = workflow.Grams.at  # type: ignore[attr-defined]
 
     def remembered(paths: Paths, artifacts: Any, at: str) -> Any:
         planned.append(at)
         return original(paths, artifacts, at)
 
-    monkeypatch.setattr(workflow.Grams, "at", remembered)
+    monkeypatch.setattr(workflow.Grams, "at", remembered)  # type: ignore[attr-defined]
     monkeypatch.chdir(ROOT)
     wiring = Wiring.load({"scale": scale})
     for study in wiring.catalogue.studies:

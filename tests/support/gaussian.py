@@ -7,14 +7,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-SETTINGS = {"name": "gaussian", "scale": 7.0}
+SETTINGS: dict[str, Any] = {"name": "gaussian", "scale": 7.0}
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
-def gaussian(x1, x2=None):
+def gaussian(x1: Any, x2: Any = None) -> Any:
     x2 = x1 if x2 is None else x2
     x1, x2 = (x.reshape(len(x), -1).astype(np.float64) for x in (x1, x2))
     distance = np.zeros((len(x1), len(x2)))
@@ -23,14 +24,14 @@ def gaussian(x1, x2=None):
     return np.exp(-distance / SETTINGS["scale"])
 
 
-def inputs(count, seed=0, shape=(3, 2)):
+def inputs(count: Any, seed: int = 0, shape: Any = (3, 2)) -> Any:
     return np.random.default_rng(seed).normal(size=(count, *shape)).astype(np.float32)
 
 
-def slow_and_logged(log, seconds):
+def slow_and_logged(log: Any, seconds: Any) -> Any:
     """The kernel, slowed down, with a line in `log` for every call."""
 
-    def kernel(x1, x2=None):
+    def kernel(x1: Any, x2: Any = None) -> Any:
         with Path(log).open("a") as stream:
             stream.write("call\n")
         time.sleep(seconds)
@@ -39,13 +40,13 @@ def slow_and_logged(log, seconds):
     return kernel
 
 
-def peak_bytes():
+def peak_bytes() -> Any:
     """The largest resident size of this process (getrusage would count its parent's at the fork)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def start_python(code, *arguments):
+def start_python(code: Any, *arguments: Any) -> Any:
     """A Python process with the package and this module to import, its arguments in sys.argv."""
     path = os.pathsep.join([str(SOURCE), str(Path(__file__).parent)])
     return subprocess.Popen(
@@ -57,7 +58,7 @@ def start_python(code, *arguments):
     )
 
 
-def finish(process):
+def finish(process: Any) -> Any:
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     return output

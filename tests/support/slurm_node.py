@@ -12,6 +12,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "srun", "scancel", "sinfo")
 PATIENCE_SECONDS = 20
@@ -144,7 +145,7 @@ class SlurmNode:
         words = self.run("scontrol", "show", "job", job).split()
         return next(word.partition("=")[2] for word in words if word.startswith(f"{name}="))
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: Any) -> None:
         """End all jobs, then the daemons whose numbers we hold."""
         if (self.folder / "slurmctld.pid").exists():
             self.run("scancel", f"--user={getpass.getuser()}", check=False)

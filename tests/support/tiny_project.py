@@ -27,7 +27,7 @@ def loss(width: int) -> dict[str, Any]:
     return {"column": "loss", "where": {"width": width}}
 
 
-ALPHA = {
+ALPHA: dict[str, Any] = {
     "study": "alpha",
     "title": f"Alpha {HOSTILE}",
     "summary": "What alpha is about.",
@@ -81,7 +81,7 @@ ALPHA = {
 }
 NOTES = "# Notes\n\n## alpha_fig1\n\nWe find the zanzibar\neffect & more.\n"
 
-BETA = {
+BETA: dict[str, Any] = {
     "study": "beta",
     "title": "Beta",
     "paper": {"title": "Another paper", "authors": "C. Author", "year": 2021, "url": "https://example.org/beta"},

@@ -1,5 +1,7 @@
 """The bounds: their values where they can be done by hand, and that the kernels they bound stay below them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,21 +16,21 @@ LAYERS = {name: layer_map(normalised(activation(name, **given))) for name, given
 every = pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 
 
-def worst_case(rho, mu):
+def worst_case(rho: Any, mu: Any) -> Any:
     """The dual that Lemma 21 is about: all non-linearity in the second coefficient."""
     return (1 - mu) * rho + mu * rho**2
 
 
 @pytest.mark.parametrize("mu", [0.0156, 0.27, 1.0])
 @pytest.mark.parametrize("delta", [0.9, 0.5, 0.3, 0.1, 1e-3])
-def test_bound_holds_for_the_worst_dual(mu, delta):
+def test_bound_holds_for_the_worst_dual(mu: float, delta: float) -> None:
     rho = 1 - delta
     for depth in range(1, 400):
         rho = worst_case(rho, mu)
         assert rho <= bounds.correlation_bound(depth, delta, mu) * (1 + 1e-12)
 
 
-def test_bound_needs_its_wait_rounded_up():
+def test_bound_needs_its_wait_rounded_up() -> None:
     """With L_0 rounded down the bound would fall below the worst dual's correlation."""
     mu, broken = 0.27, 0
     for delta in np.geomspace(0.01, 0.45, 40):
@@ -40,7 +42,7 @@ def test_bound_needs_its_wait_rounded_up():
     assert broken > 0
 
 
-def test_bound_by_hand():
+def test_bound_by_hand() -> None:
     assert bounds.separation_layers(0.5, 0.3) == 0 and bounds.separation_layers(0.9, 0.3) == 0
     assert bounds.separation_layers(0.1, 1.0) == 4  # 1.5^4 is the first power over 5
     np.testing.assert_allclose(
@@ -53,7 +55,7 @@ def test_bound_by_hand():
 
 
 @every
-def test_printed_corollaries_are_weaker_than_their_theorems(layer):
+def test_printed_corollaries_are_weaker_than_their_theorems(layer: Any) -> None:
     mu, n, delta = layer.nonaffinity, 30, 0.05
     depths = np.arange(1, 6000, 7)
     for printed, correlation in (
@@ -65,7 +67,7 @@ def test_printed_corollaries_are_weaker_than_their_theorems(layer):
 
 
 @every
-def test_corollary_8_follows_from_theorem_7(layer):
+def test_corollary_8_follows_from_theorem_7(layer: Any) -> None:
     mu, n, delta = layer.nonaffinity, 30, 0.05
     depths = np.arange(1, 3000, 3)
     correlation = bounds.correlation_bound(depths, delta, mu)
@@ -73,7 +75,7 @@ def test_corollary_8_follows_from_theorem_7(layer):
 
 
 @every
-def test_theorems_7_and_3_bound_a_gram_matrix(layer):
+def test_theorems_7_and_3_bound_a_gram_matrix(layer: Any) -> None:
     vectors = np.random.default_rng(0).standard_normal((12, 15))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     gram = vectors @ vectors.T
@@ -87,13 +89,13 @@ def test_theorems_7_and_3_bound_a_gram_matrix(layer):
         assert excess <= bounds.corollary8(depth, smallest, layer.nonaffinity, 12)
 
 
-def test_condition_excess_keeps_digits_that_the_condition_number_loses():
+def test_condition_excess_keeps_digits_that_the_condition_number_loses() -> None:
     off = np.array([[0.0, 1e-30], [1e-30, 0.0]])
     assert bounds.condition_excess(off) == pytest.approx(2e-30, rel=1e-12)
     assert bounds.condition_excess(np.array([[0.0, 1.0], [1.0, 0.0]])) == np.inf
 
 
-def test_fixed_points():
+def test_fixed_points() -> None:
     assert bounds.fixed_point(layer_map(scaled(activation("relu")))) == 1.0
     assert bounds.fixed_point(LAYERS["relu"]) == 0.0
     step = layer_map(scaled(activation("step")))
@@ -102,7 +104,7 @@ def test_fixed_points():
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.05])
-def test_uncentred_correlations_converge_as_lemma_35_says(delta):
+def test_uncentred_correlations_converge_as_lemma_35_says(delta: float) -> None:
     layer = layer_map(scaled(activation("step")))
     rest, rho = bounds.fixed_point(layer), np.linspace(-1 + delta, 1 - delta, 41)
     for kernels, _ in zip(kernels_by_depth(layer, rho, tangent=False), range(120), strict=False):
@@ -111,7 +113,7 @@ def test_uncentred_correlations_converge_as_lemma_35_says(delta):
     assert np.isinf(bounds.uncentred_bound(0, delta, layer)) and bound < 0.3
 
 
-def test_plain_relu_collapses_as_lemma_36_says():
+def test_plain_relu_collapses_as_lemma_36_says() -> None:
     layer = layer_map(scaled(activation("relu")))
     top = kernel_at(layer, np.linspace(-1, 1, 21), 400, tangent=False).top
     bound = bounds.collapse_bound(400, layer)
@@ -119,7 +121,7 @@ def test_plain_relu_collapses_as_lemma_36_says():
     assert bounds.collapse_layers(float(bound), layer) <= 400
 
 
-def test_theorem_59_begins_after_its_wait():
+def test_theorem_59_begins_after_its_wait() -> None:
     theorem = bounds.UnequalNorms(alpha=0.0798, delta=0.0185)
     wait = theorem.layers(1e-3, 0.0156)
     assert wait == pytest.approx(2 / 0.0798 * np.log(3000))

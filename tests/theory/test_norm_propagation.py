@@ -1,6 +1,7 @@
 """Norms through a layer: the closed forms of appendix I.1, their derivative, and Theorem 59's constants."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,46 +21,46 @@ C = -1.5975
 
 @pytest.mark.parametrize("c", [-3.0, C, 0.0, 1.0])
 @pytest.mark.parametrize("quantity", ["transfer", "transfer_derivative", "constant", "bias"])
-def test_closed_forms_are_what_quadrature_gives(c, quantity):
+def test_closed_forms_are_what_quadrature_gives(c: Any, quantity: str) -> None:
     closed, numeric = norm_relu_propagation(c), propagation_by_quadrature(activation("norm_relu", c=c))
     np.testing.assert_allclose(getattr(closed, quantity)(GAMMA), getattr(numeric, quantity)(GAMMA), atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["relu", "step", "exponential", "hermite2", "selu"])
-def test_derivative_by_quadrature_is_the_slope(name):
+def test_derivative_by_quadrature_is_the_slope(name: str) -> None:
     propagation = propagation_by_quadrature(normalised(activation(name)))
     gamma, h = np.array([0.6, 1.0, 1.5]), 1e-4
     slope = (propagation.transfer(gamma + h) - propagation.transfer(gamma - h)) / (2 * h)
     np.testing.assert_allclose(propagation.transfer_derivative(gamma), slope, rtol=1e-5, atol=1e-7)
 
 
-def test_derivative_in_closed_form_is_the_slope():
+def test_derivative_in_closed_form_is_the_slope() -> None:
     propagation, h = norm_relu_propagation(C), 1e-5
     slope = (propagation.transfer(GAMMA + h) - propagation.transfer(GAMMA - h)) / (2 * h)
     np.testing.assert_allclose(propagation.transfer_derivative(GAMMA), slope, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["identity", "hermite2", "relu", "step", "selu"])
-def test_a_normalised_activation_keeps_norm_one_and_has_no_bias_there(name):
+def test_a_normalised_activation_keeps_norm_one_and_has_no_bias_there(name: str) -> None:
     propagation = propagation_by_quadrature(normalised(activation(name)))
     assert propagation.transfer(np.asarray(1.0)) == pytest.approx(1.0, abs=1e-10)
     assert propagation.bias(np.asarray(1.0)) == pytest.approx(0.0, abs=1e-10)
 
 
-def test_identity_keeps_every_norm():
+def test_identity_keeps_every_norm() -> None:
     propagation = propagation_by_quadrature(activation("identity"))
     np.testing.assert_allclose(propagation.transfer(GAMMA), GAMMA, rtol=1e-12)
     np.testing.assert_allclose(propagation.transfer_derivative(GAMMA), 1.0, rtol=1e-11)
     assert convergence_constants(propagation).alpha == pytest.approx(0.0, abs=1e-11)
 
 
-def test_a_bias_that_never_shrinks_adds_up_without_bound():
+def test_a_bias_that_never_shrinks_adds_up_without_bound() -> None:
     assert added_up(0.5, 0.25) == 2.0
     assert added_up(0.5, 0.0) == math.inf
 
 
 @pytest.mark.parametrize("start", [0.5, 2.0])
-def test_norms_approach_one_at_least_at_the_rate_alpha(start):
+def test_norms_approach_one_at_least_at_the_rate_alpha(start: float) -> None:
     """Inequality (12), layer by layer."""
     propagation = norm_relu_propagation(C)
     alpha = convergence_constants(propagation).alpha
@@ -68,14 +69,14 @@ def test_norms_approach_one_at_least_at_the_rate_alpha(start):
     assert distance[-1] < 1e-4
 
 
-def test_biases_on_the_way_sum_to_less_than_delta():
+def test_biases_on_the_way_sum_to_less_than_delta() -> None:
     propagation = norm_relu_propagation(C)
     constants = convergence_constants(propagation)
     assert propagation.bias(propagation.path(0.5, 200)).sum() < constants.delta_low
     assert propagation.bias(propagation.path(2.0, 200)).sum() < constants.delta_high
 
 
-def test_constants_at_the_papers_range():
+def test_constants_at_the_papers_range() -> None:
     propagation = norm_relu_propagation(C)
     constants = convergence_constants(propagation)
     assert constants.alpha_low == pytest.approx(2 * propagation.transfer(np.asarray(0.5)) - 1)
@@ -83,19 +84,19 @@ def test_constants_at_the_papers_range():
     assert constants.delta == constants.delta_high > constants.delta_low
 
 
-def test_a_wider_range_has_weaker_constants():
+def test_a_wider_range_has_weaker_constants() -> None:
     propagation = norm_relu_propagation(C)
     narrow, wide = convergence_constants(propagation), convergence_constants(propagation, 0.25, 4.0)
     assert wide.alpha < narrow.alpha
     assert wide.delta > narrow.delta
 
 
-def test_range_must_hold_one():
+def test_range_must_hold_one() -> None:
     with pytest.raises(ValueError, match="must hold 1"):
         convergence_constants(norm_relu_propagation(C), 1.2, 2.0)
 
 
-def test_printed_bias_at_half_comes_from_a_rounded_shift():
+def test_printed_bias_at_half_comes_from_a_rounded_shift() -> None:
     """bias(0.5) is 0.000855; with b(c) rounded to four decimals it is the printed 0.00086."""
     shift, scale = norm_relu_shift(C), norm_relu_scale(C)
     propagation = norm_relu_propagation(C)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ PIXELS = Sequences.of(list(RNG.uniform(-1, 1, (2, 5, 3))))
 GAUSSIAN = DISTRIBUTIONS["gaussian"]
 
 
-def test_sequences_know_their_places():
+def test_sequences_know_their_places() -> None:
     assert SENTENCES.times.tolist() == [0, 1, 2, 0, 1, 2, 3]
     assert SENTENCES.previous.tolist() == [-1, 0, 1, -1, 3, 4, 5]
     assert SENTENCES.at_time(3).tolist() == [6]
@@ -47,7 +48,7 @@ def test_sequences_know_their_places():
 
 
 @pytest.mark.parametrize("pairs", [erf_pairs, relu_pairs], ids=["erf", "relu"])
-def test_pairs_are_expectations(pairs):
+def test_pairs_are_expectations(pairs: Any) -> None:
     covariance = np.array([[0.8, 0.3], [0.3, 1.5]])
     samples = ndtri(sobol_uniforms(2, 15, 0)) @ np.linalg.cholesky(covariance).T
     functions = {
@@ -58,7 +59,7 @@ def test_pairs_are_expectations(pairs):
         np.testing.assert_allclose(found, values.T @ values / len(values), atol=2e-3)
 
 
-def test_growing_gaussian_has_the_covariance_also_where_it_is_singular():
+def test_growing_gaussian_has_the_covariance_also_where_it_is_singular() -> None:
     factor = np.array([[1.0, 0, 0], [1.0, 0, 0], [0.5, 0.7, 0], [0.2, -0.3, 0.9]])
     covariance = factor @ factor.T
     growing = GrowingGaussian(ndtri(sobol_uniforms(4, 14, 0)))
@@ -69,7 +70,7 @@ def test_growing_gaussian_has_the_covariance_also_where_it_is_singular():
     np.testing.assert_allclose(samples[:, 0], samples[:, 1], atol=1e-6)
 
 
-def test_rnn_kernel_by_the_backward_recursion():
+def test_rnn_kernel_by_the_backward_recursion() -> None:
     """Yang, Tensor Programs II: covariances of the derivatives from the last time to the first."""
     states, slopes = rnn_state_kernels(PIXELS)
     length, blocks = 5, []
@@ -85,7 +86,7 @@ def test_rnn_kernel_by_the_backward_recursion():
     np.testing.assert_allclose(rnn_tangent_kernel(PIXELS), np.reshape(blocks, (2, 2)), rtol=1e-12)
 
 
-def test_gru_on_first_tokens_has_a_closed_form():
+def test_gru_on_first_tokens_has_a_closed_form() -> None:
     """h = g(z) erf(c) with independent z and c of covariance x . x' / d + 1."""
     tokens = Sequences(WORDS, (1,) * 5)
     closed = gate_pairs(tokens.gram + 1) * erf_pairs(tokens.gram + 1)[0]
@@ -94,7 +95,7 @@ def test_gru_on_first_tokens_has_a_closed_form():
     assert estimate.relative_error < 1e-3
 
 
-def test_gru_limit_by_sampling_whole_neurons():
+def test_gru_limit_by_sampling_whole_neurons() -> None:
     estimate = gru_state_kernel(SENTENCES, log2_points=11, scramblings=4)
     assert estimate.relative_error < 2e-3
     points = (sobol_uniforms(gru_uniforms(SENTENCES), 13, seed) for seed in range(8))
@@ -104,7 +105,7 @@ def test_gru_limit_by_sampling_whole_neurons():
     assert apart < 2.5 * sampled.relative_error
 
 
-def test_rnn_limit_by_sampling_whole_neurons():
+def test_rnn_limit_by_sampling_whole_neurons() -> None:
     sampled = rnn_neurons(PIXELS, sobol_uniforms(13, 14, 1), ndtri)
     np.testing.assert_allclose(sampled, rnn_tangent_kernel(PIXELS), rtol=3e-3)
 
@@ -128,14 +129,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_finite_networks_approach_the_limit_without_a_floor(case):
+def test_finite_networks_approach_the_limit_without_a_floor(case: Any) -> None:
     """Sixteen times the width, a quarter of the distance; the mean over runs is closer still."""
     finite, sequences, limit_of = CASES[case]
-    limit = limit_of(sequences)
+    limit = limit_of(sequences)  # type: ignore[no-untyped-call]
     generator = torch.Generator().manual_seed(0)
 
-    def kernels(width, runs):
-        return finite(sequences, sequence.RandomNets(width, runs, GAUSSIAN, GAUSSIAN, generator))
+    def kernels(width: Any, runs: Any) -> Any:
+        return finite(sequences, sequence.RandomNets(width, runs, GAUSSIAN, GAUSSIAN, generator))  # type: ignore[operator]
 
     narrow, wide = kernels(48, 200), kernels(768, 16)
     ratio = relative(narrow, limit) / relative(wide, limit)
@@ -144,7 +145,7 @@ def test_finite_networks_approach_the_limit_without_a_floor(case):
     assert np.linalg.norm(middle - limit) < 0.03 * np.linalg.norm(limit)
 
 
-def test_kernel_of_one_token_needs_no_attention():
+def test_kernel_of_one_token_needs_no_attention() -> None:
     """Alone, a token attends to itself: the correlation of two such tokens passes one feed-forward layer."""
     single = Sequences(WORDS[:2], (1, 1))
     attended = correlations(single.gram)
@@ -152,7 +153,7 @@ def test_kernel_of_one_token_needs_no_attention():
     np.testing.assert_allclose(transformer_state_kernel(single, 1), expected, rtol=1e-12)
 
 
-def test_distributions_of_all_parameters_have_their_own_limit():
+def test_distributions_of_all_parameters_have_their_own_limit() -> None:
     gaussian = rnn_tangent_kernel(PIXELS)
     distributions = {name: DISTRIBUTIONS[name].quantile for name in ("gaussian", "uniform", "cubecauchy")}
     found = rnn_tangent_shifts(PIXELS, gaussian, distributions, 12, 4)
@@ -168,7 +169,7 @@ def test_distributions_of_all_parameters_have_their_own_limit():
     assert to_own < 0.4 * to_gaussian
 
 
-def test_gru_with_uniform_biases_has_its_own_limit():
+def test_gru_with_uniform_biases_has_its_own_limit() -> None:
     estimate = gru_state_kernel(SENTENCES, 10, 4).mean
     found = gru_shifts(SENTENCES, estimate, {"uniform": DISTRIBUTIONS["uniform"].quantile}, 12, 4)["uniform"]
     assert found.distances.mean() > 10 * found.distances.std(ddof=1) / 2

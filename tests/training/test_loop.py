@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,11 +33,11 @@ def nets_of(runs: list[int]) -> GatedNets:
     return build(fully_connected((5,), 8, 3, 3), RELU, runs, SEED, dtype=torch.float64)
 
 
-def trained(runs: list[int], recipe: TrainingRecipe, **options: object) -> Trained:
+def trained(runs: list[int], recipe: TrainingRecipe, **options: Any) -> Trained:
     sizes = [STEP_SIZES[run] for run in runs]
     examples = blobs()
     options = {"evaluate": {"test": examples}} | options
-    return train(nets_of(runs), examples, recipe, TrainingRuns(runs, sizes, SEED), label="blobs", **options)  # type: ignore[arg-type]
+    return train(nets_of(runs), examples, recipe, TrainingRuns(runs, sizes, SEED), label="blobs", **options)
 
 
 @pytest.mark.parametrize("optimiser", [Optimiser("sgd", momentum=0.9), Optimiser("adam"), Optimiser("rmsprop")])
@@ -58,7 +59,7 @@ def test_updates_are_the_published_formulas(name: str) -> None:
     for layer in (1, 2, 3):
         hidden = hidden @ leaves[f"value_weight_{layer}"] + leaves[f"value_bias_{layer}"]
         hidden = torch.relu(hidden) if layer < 3 else hidden
-    torch.nn.functional.cross_entropy(hidden, examples.labels).backward()
+    torch.nn.functional.cross_entropy(hidden, examples.labels).backward()  # type: ignore[no-untyped-call]
     train(nets, examples, recipe, TrainingRuns([0], [0.01], SEED), label="one step")
     for key, leaf in leaves.items():
         gradient = leaf.grad
@@ -83,7 +84,7 @@ def test_a_killed_training_goes_on_to_the_same_end(tmp_path: Path) -> None:
     class Killed(Exception):
         pass
 
-    def kill(nets: object, runs: object, epoch: int) -> list[dict[str, object]]:
+    def kill(nets: Any, runs: Any, epoch: int) -> list[dict[str, Any]]:
         raise Killed
 
     with pytest.raises(Killed):

@@ -42,7 +42,7 @@ def test_full_batch_steps_are_those_of_torch(name: str) -> None:
     ):
         for _ in range(3):
             optimiser.zero_grad()
-            parameter.pow(4).sum().backward()
+            parameter.pow(4).sum().backward()  # type: ignore[no-untyped-call]
             optimiser.step()
     assert torch.equal(ours, theirs)
 

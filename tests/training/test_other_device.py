@@ -73,9 +73,9 @@ def nets_of() -> GatedNets:
     return build(fully_connected((5,), 8, 3, 3), RELU, RUNS, SEED)
 
 
-def trained(nets: GatedNets, recipe: TrainingRecipe, examples: Examples, **options: object) -> Trained:
+def trained(nets: GatedNets, recipe: TrainingRecipe, examples: Examples, **options: Any) -> Trained:
     settings = {"label": "elsewhere", "evaluate": {"test": examples}}
-    return train(nets, examples, recipe, TrainingRuns(RUNS, SIZES, SEED), **(settings | options))  # type: ignore[arg-type]
+    return train(nets, examples, recipe, TrainingRuns(RUNS, SIZES, SEED), **(settings | options))
 
 
 @pytest.mark.parametrize("optimiser", [Optimiser("sgd", momentum=0.9), Optimiser("adam"), Optimiser("rmsprop")])
@@ -106,7 +106,7 @@ def test_convolutions_make_nothing_on_the_cpu() -> None:
     move(nets, "meta")
     outputs = nets.outputs(torch.empty(len(RUNS), 7, 6, 6, 2, device="meta"), training=True)
     assert outputs.shape == (len(RUNS), 7, 3)
-    outputs.sum().backward()
+    outputs.sum().backward()  # type: ignore[no-untyped-call]
     assert all(tensor.grad is not None and tensor.grad.is_meta for tensor in nets.parameters.tensors.values())
 
 
@@ -116,7 +116,7 @@ def test_modules_follow_their_stacks(normalisation: Normalisation) -> None:
     nets = ModuleRuns([ResNet(architecture, seed) for seed in (0, 1)])
     move(nets, "meta")
     outputs = nets.outputs(torch.empty(2, 3, 3, 8, 8, device="meta"), training=True)
-    outputs.sum().backward()
+    outputs.sum().backward()  # type: ignore[no-untyped-call]
     assert all(parameter.is_meta for network in nets.networks for parameter in network.parameters())
     assert all(tensor.grad is not None and tensor.grad.is_meta for tensor in nets.parameters.tensors.values())
 

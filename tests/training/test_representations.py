@@ -12,7 +12,7 @@ from tangentbench.training.loop import TrainingRecipe, TrainingRuns, train
 from tangentbench.training.representations import dot_product_probe, mean_dot_product
 
 
-def test_it_is_the_mean_cosine_of_distinct_pairs():
+def test_it_is_the_mean_cosine_of_distinct_pairs() -> None:
     vectors = torch.randn(2, 7, 5, generator=torch.Generator().manual_seed(0))
     for absolute in (False, True):
         for own, ours in zip(vectors.double(), mean_dot_product(vectors, absolute), strict=True):
@@ -23,7 +23,7 @@ def test_it_is_the_mean_cosine_of_distinct_pairs():
             assert float(ours) == pytest.approx(expected, abs=1e-12)
 
 
-def test_equal_opposite_and_vanishing_representations():
+def test_equal_opposite_and_vanishing_representations() -> None:
     one = torch.ones(1, 4, 3)
     assert float(mean_dot_product(one)) == pytest.approx(1.0)
     signs = torch.tensor([1.0, -1.0])[None, :, None] * torch.ones(1, 2, 3)
@@ -32,7 +32,7 @@ def test_equal_opposite_and_vanishing_representations():
     assert float(mean_dot_product(torch.zeros(1, 4, 3))) == 0.0
 
 
-def test_a_wide_untrained_network_shows_what_the_kernel_says():
+def test_a_wide_untrained_network_shows_what_the_kernel_says() -> None:
     """Inputs at one common correlation through eight layers of NormReLU."""
     generator = torch.Generator().manual_seed(0)
     common, own = torch.randn(300, generator=generator), torch.randn(40, 300, generator=generator)
@@ -44,11 +44,11 @@ def test_a_wide_untrained_network_shows_what_the_kernel_says():
     cosines = (unit @ unit.T / 300).numpy().astype(float)
     rho = cosines[~np.eye(40, dtype=bool)]
     for _ in range(depth):
-        rho = activation("norm_relu", c=-1.5975).dual(rho)
+        rho = activation("norm_relu", c=-1.5975).dual(rho)  # type: ignore[misc]
     assert row["dot_product"] == pytest.approx(float(rho.mean()), abs=0.03)
 
 
-def test_the_loop_records_it_after_the_epochs_asked_for():
+def test_the_loop_records_it_after_the_epochs_asked_for() -> None:
     inputs = torch.randn(30, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     nets = draw_runs(DeepArchitecture("fc", 2, 5, "norm_relu", (3, 4, 4), 3, fan="fan_in"), [0, 1], 0)
     examples = Examples(inputs, torch.arange(30) % 3)

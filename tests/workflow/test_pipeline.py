@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -74,7 +75,7 @@ def test_same_seed_gives_same_bytes(built_project: Project, project: Project) ->
         assert (project.root / name).read_bytes() == (built_project.root / name).read_bytes(), kind
 
 
-def test_scales_live_side_by_side(built_project: Project, tmp_path) -> None:
+def test_scales_live_side_by_side(built_project: Project, tmp_path: Path) -> None:
     shutil.copytree(built_project.root, tmp_path / "copy")
     copy = Project(tmp_path / "copy")
     done = copy.snakemake("--config", "scale=cpu", "--", "mine_fig1")
@@ -84,7 +85,7 @@ def test_scales_live_side_by_side(built_project: Project, tmp_path) -> None:
     assert len(pd.read_parquet(copy.root / "results/cpu/mine/mine_fig1.parquet")) == 80
 
 
-def test_edits_rebuild_what_they_change(built_project: Project, tmp_path) -> None:
+def test_edits_rebuild_what_they_change(built_project: Project, tmp_path: Path) -> None:
     shutil.copytree(built_project.root, tmp_path / "copy")
     copy = Project(tmp_path / "copy")
     study = copy.root / "src/tangentbench/studies/mine/measure.py"

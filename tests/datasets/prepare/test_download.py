@@ -162,7 +162,7 @@ def test_a_full_disk_leaves_nothing(server: Any, target: Path, monkeypatch: pyte
     target.parent.mkdir(parents=True)
     target.with_name("file.bin.part").write_bytes(CONTENT[:1000])
 
-    def full(*_: object) -> None:
+    def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(download, step, full)
@@ -172,7 +172,7 @@ def test_a_full_disk_leaves_nothing(server: Any, target: Path, monkeypatch: pyte
 
 
 def test_a_read_only_folder(server: Any, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(Path, "mkdir", refuse)

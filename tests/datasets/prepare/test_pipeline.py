@@ -63,7 +63,7 @@ def test_cifar_in_every_form(small: Any, tmp_path: Path, form: str) -> None:
         folder.mkdir(parents=True)
         change = {"plain": bytes, "xz": lzma.compress, "gz": gzip.compress}[form]
         for name, data in small.sources["cifar"].contents.items():
-            (folder / (name if form == "plain" else f"{name}.{form}")).write_bytes(change(data))
+            (folder / (name if form == "plain" else f"{name}.{form}")).write_bytes(change(data))  # type: ignore[operator]
     read = made(small, "cifar", tmp_path / "mirror")
     assert read.x_train.shape == (20, 32, 32, 3)
     assert read.y_train.tolist() == [*range(10), *range(10)]
@@ -155,14 +155,14 @@ def test_damage_in_the_mirror_is_named(
     else:
         change = {"plain": bytes, "xz": lzma.compress, "gz": gzip.compress}[form]
         for content, data in small.sources[source].contents.items():
-            (folder / (content if form == "plain" else f"{content}.{form}")).write_bytes(change(data))
+            (folder / (content if form == "plain" else f"{content}.{form}")).write_bytes(change(data))  # type: ignore[operator]
     file = folder / name
     data = bytearray(file.read_bytes())
     if damage == "altered":
         data[len(data) // 2] ^= 0x01
     elif damage == "longer" and form in ("xz", "gz"):
         content = small.sources[source].contents[name.removesuffix(f".{form}")]
-        data = bytearray({"xz": lzma.compress, "gz": gzip.compress}[form](content + b"more"))
+        data = bytearray({"xz": lzma.compress, "gz": gzip.compress}[form](content + b"more"))  # type: ignore[operator]
     elif damage == "longer":
         data += b"more"
     else:

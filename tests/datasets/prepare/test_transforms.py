@@ -194,7 +194,7 @@ def test_flatten_is_row_by_row(make_images: Make) -> None:
 
 def covariance(x: np.ndarray) -> np.ndarray:
     flat = x.reshape(len(x), -1).astype(np.float64)
-    return (flat - flat.mean(axis=0)).T @ (flat - flat.mean(axis=0)) / len(flat)
+    return (flat - flat.mean(axis=0)).T @ (flat - flat.mean(axis=0)) / len(flat)  # type: ignore[no-any-return]
 
 
 def second_moment(x: np.ndarray) -> np.ndarray:
@@ -316,7 +316,7 @@ def test_every_transform_keeps_the_dtypes(make_images: Make) -> None:
         "upsample": {"side": 9},
     }
     for name in TRANSFORMS:
-        done = apply(make_images((24, 4, 4, 3)), name, given_settings.get(name, {}), rng())
+        done = apply(make_images((24, 4, 4, 3)), name, given_settings.get(name, {}), rng())  # type: ignore[arg-type]
         assert done.x_train.dtype == done.x_test.dtype == np.float32, name
         assert done.y_train.dtype == done.y_test.dtype == np.int64, name
         assert done.x_train.flags.c_contiguous, name

@@ -19,7 +19,7 @@ CONTENT = bytes(range(256)) * 40
 @pytest.fixture(params=["gz", "xz"])
 def compressed(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / f"content.{request.param}"
-    path.write_bytes({"gz": gzip.compress, "xz": lzma.compress}[request.param](CONTENT))
+    path.write_bytes({"gz": gzip.compress, "xz": lzma.compress}[request.param](CONTENT))  # type: ignore[operator]
     return path
 
 

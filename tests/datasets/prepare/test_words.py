@@ -68,7 +68,7 @@ def test_vectors_of_the_words_asked_for(with_words: Any, tmp_path: Path, form: s
         (mirror / "glove.zip").write_bytes(ARCHIVE)
     dataset = prepare("fox", with_words.paths, mirror=mirror, seed=0, progress=False)
     assert dataset.classes == ("fox", "the")
-    np.testing.assert_array_equal(dataset.x_train, np.float32([VECTORS["fox"], VECTORS["the"]]))
+    np.testing.assert_array_equal(dataset.x_train, np.float32([VECTORS["fox"], VECTORS["the"]]))  # type: ignore[arg-type]
     assert dataset.y_train.tolist() == [0, 1]
     assert len(dataset.x_test) == 0
 

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,13 +49,14 @@ class TrialGram(Settings):
 
 @study("trial_training")
 def training(context: Context, settings: TrialTraining) -> pd.DataFrame:
+    assert context.work is not None
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(context.seed)
     labels = torch.arange(60) % 3
     examples = Examples(torch.randn(60, 5, generator=generator) + labels[:, None], labels)
     numbers = list(range(settings.runs))
 
-    def sleepy(nets, active, epoch):
+    def sleepy(nets: Any, active: Any, epoch: Any) -> Any:
         note(f"epoch {epoch}", settings.pause)
         return []
 
@@ -73,7 +75,9 @@ def training(context: Context, settings: TrialTraining) -> pd.DataFrame:
 
 @study("trial_gram")
 def gram(context: Context, settings: TrialGram) -> pd.DataFrame:
-    def kernel(x1, x2):
+    assert context.work is not None
+
+    def kernel(x1: Any, x2: Any) -> Any:
         note("tile", settings.pause)
         return ntk(x1, x2, depth=settings.depth)
 

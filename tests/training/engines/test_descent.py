@@ -1,6 +1,7 @@
 """Gradient descent of a batch: what is recorded, when it stops, how it resumes and fails."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def checkpoint(folder: Path, key: str = "this training") -> Checkpoint:
     return Checkpoint(folder / "training.npz", key, every_seconds=0.0)
 
 
-def interrupt_after(steps: int):  # type: ignore[no-untyped-def]
+def interrupt_after(steps: int) -> Any:
     def stop(done: int) -> None:
         if done >= steps:
             raise KeyboardInterrupt

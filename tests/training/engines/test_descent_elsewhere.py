@@ -35,7 +35,7 @@ def wide_nets() -> NtkMlpNets:
     return wide.draw(activation("selu"), inputs, targets, width=16, depth=3, runs=[0, 1], seed=3)
 
 
-NETS = {"memorisation": memorisation_nets, "wide": wide_nets, "top": lambda: TopLayers.of(wide_nets())}
+NETS: dict[str, Any] = {"memorisation": memorisation_nets, "wide": wide_nets, "top": lambda: TopLayers.of(wide_nets())}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tangentbench.training.loop import Probe, Trained, TrainingRecipe, TrainingR
 from tangentbench.training.optimisers import Optimiser, StepDecay
 
 pytestmark = pytest.mark.skipif(not compiled.instruction_sets(), reason="the compiled training core was not built")
-GATINGS = {
+GATINGS: dict[str, Any] = {
     "relu": RELU,
     "frozen": FROZEN,
     "frozen soft": Gating(features="frozen", soft=True, beta=3.0, height=2.0),
@@ -53,7 +54,7 @@ def trained(
     optimiser: Optimiser,
     loss: str = "cross_entropy",
     outputs: int = 3,
-    **more: object,
+    **more: Any,
 ) -> tuple[Trained, GatedNets]:
     architecture = fully_connected((7,), 9, 4, outputs, biases=bool(more.pop("biases", True)))
     nets = build(architecture, gating, [0, 1, 2], seed=5, dtype=torch.float64)
@@ -67,7 +68,7 @@ def trained(
         TrainingRuns([0, 1, 2], STEP_SIZES, 5),
         label="race",
         evaluate={"test": data},
-        **more,  # type: ignore[arg-type]
+        **more,
     )
     return result, nets
 
@@ -150,8 +151,8 @@ def test_probes_at_steps_see_the_networks_of_that_step() -> None:
         found = seen.setdefault(backend, [])
 
         def measure(
-            nets: GatedNets, runs: object, step: int, found: list[tuple[int, float]] = found
-        ) -> list[dict[str, object]]:
+            nets: GatedNets, runs: Any, step: int, found: list[tuple[int, float]] = found
+        ) -> list[dict[str, Any]]:
             found.append((step, float(nets.parameters["value_weight_2"].detach().square().sum())))
             return []
 

@@ -26,7 +26,7 @@ def prepare(recipe_name: str, paths: Paths, mirror: Path | None, seed: int, prog
     seed: the root of the random numbers of synthetic sources and of subsets.
     progress: show bars in a terminal.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     recipes = load_recipes(paths)
     if recipe_name not in recipes:
