@@ -28,6 +28,7 @@ from tangentbench.gram.grid import regular_edges, tile_name
 from tangentbench.gram.inputs import Inputs, as_inputs, require_same_blocks, require_same_inputs, require_same_shape
 from tangentbench.gram.limits import memory_allowed, require_disk, require_memory
 from tangentbench.gram.matrix import Matrix
+from tangentbench.shapes import InputsLike
 
 Array = NDArray[Any]
 Kernel = Callable[[Array, Array | None], Array]
@@ -60,8 +61,8 @@ class Gram(Matrix):
     def create(
         cls,
         folder: Path | str,
-        x1: ArrayLike,
-        x2: ArrayLike | None = None,
+        x1: InputsLike,
+        x2: InputsLike | None = None,
         *,
         kernel: Mapping[str, Any],
         tile: int = DEFAULT_TILE,

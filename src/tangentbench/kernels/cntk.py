@@ -21,6 +21,7 @@ from tangentbench.device import on_gpu
 from tangentbench.errors import UnknownName
 from tangentbench.kernels import native, small_angles
 from tangentbench.kernels.architecture import CntkSpec, InvalidKernelInput, Kind, Pooling
+from tangentbench.shapes import Images, KernelMatrix
 
 Backend = Literal["auto", "native", "triton", "torch", "neural-tangents"]
 BACKENDS = ("auto", "native", "triton", "torch", "neural-tangents")
@@ -49,15 +50,15 @@ class Computing(TypedDict, total=False):
 
 
 def cntk(
-    x1: np.ndarray,
-    x2: np.ndarray | None = None,
+    x1: Images,
+    x2: Images | None = None,
     depth: int = 6,
     pooling: Pooling = "gap",
     kind: Kind = "ntk",
     train_first_last: bool | None = None,
     filter: int = 3,
     **computing: Unpack[Computing],
-) -> np.ndarray:
+) -> KernelMatrix:
     """The kernel of every image of x1 with every image of x2, or of x1 with itself (then half is computed): (n1, n2).
 
     x1, x2: images (n, height, width, channels) of any size, in any real dtype.

@@ -9,6 +9,7 @@ import numpy as np
 
 from tangentbench.errors import UnknownName
 from tangentbench.kernels.architecture import InvalidKernelInput, Kind, is_integer
+from tangentbench.shapes import KernelMatrix, Vectors
 from tangentbench.theory.activations import activation as named_activation
 from tangentbench.theory.gaussian_pairs import CLOSED_FORMS, Dual, cosines, leaky_relu_dual
 
@@ -26,15 +27,15 @@ class ActivationLike(Protocol):
 
 
 def ntk(
-    x1: np.ndarray,
-    x2: np.ndarray | None = None,
+    x1: Vectors,
+    x2: Vectors | None = None,
     *,
     depth: int,
     activation: str | ActivationLike | Callable[[np.ndarray], np.ndarray] = "relu",
     weight_std: float = float(np.sqrt(2.0)),
     bias_std: float = 0.0,
     kind: Kind = "ntk",
-) -> np.ndarray:
+) -> KernelMatrix:
     """The kernel of every row of x1 with every row of x2, or of x1 with itself: float64, (n1, n2).
 
     The network has `depth` weight layers, h^(l) = weight_std / sqrt(fan in) W f(h^(l-1)) + bias_std b, its output is

@@ -21,6 +21,7 @@ from tangentbench.kernels.cntk import (
     thread_count,
 )
 from tangentbench.kernels.layers import Dense, Flatten, GlobalAveragePool, Layer, Network, Relu, checked, myrtle
+from tangentbench.shapes import Images, KernelMatrix
 
 Backend = Literal["auto", "native", "torch", "neural-tangents"]
 BACKENDS = ("auto", "native", "torch", "neural-tangents")
@@ -30,15 +31,15 @@ SMALLEST_BLOCK = 16
 
 
 def layered_kernel(
-    x1: np.ndarray,
-    x2: np.ndarray | None = None,
+    x1: Images,
+    x2: Images | None = None,
     network: Sequence[Layer] | None = None,
     kind: Kind = "ntk",
     dtype: Any = None,
     backend: Backend = "auto",
     threads: int | None = None,
     progress: bool = True,
-) -> np.ndarray:
+) -> KernelMatrix:
     """The kernel of every image of x1 with every image of x2, or of x1 with itself (then half is computed): (n1, n2).
 
     x1, x2: images (n, height, width, channels) of any size, in any real dtype.

@@ -14,12 +14,13 @@ from tangentbench.atomic import read_json, sha256, write_json, written_whole
 from tangentbench.errors import ResultUnreadable, StoreMismatch, UnfitArray
 from tangentbench.gram.matrix import DenseMatrix, Float64, Matrix
 from tangentbench.gram.store import Gram
+from tangentbench.shapes import CodedLabels, LabelsLike, RowsLike
 
 OFFSET = -0.1
 """The papers' coding of class c of C is OFFSET 1 + e_c: 0.9 at the class, -0.1 elsewhere."""
 
 
-def code_labels(labels: ArrayLike, classes: int | None = None) -> Float64:
+def code_labels(labels: LabelsLike, classes: int | None = None) -> CodedLabels:
     """-0.1 1 + e_c for labels (n,) in 0 .. classes - 1, shape (n, classes) (CNTK paper, section 5)."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or labels.dtype.kind not in "iub" or labels.size == 0:
@@ -53,7 +54,7 @@ class Predictor:
     kernel: dict[str, Any] = field(default_factory=dict)
     train_sha256: str = ""
 
-    def scores(self, test_gram: Matrix | ArrayLike) -> Float64:
+    def scores(self, test_gram: Matrix | RowsLike) -> Float64:
         """f at t inputs, shape (t, m), from their kernel against the training inputs, (t, n)."""
         matrix = test_gram if isinstance(test_gram, Matrix) else DenseMatrix(test_gram, symmetric=False)
         if matrix.shape[1] != len(self.coefficients):

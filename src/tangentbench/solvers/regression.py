@@ -23,6 +23,7 @@ from tangentbench.errors import NotPositiveDefinite, TangentbenchError, TooLittl
 from tangentbench.gram.limits import memory_allowed, require_memory
 from tangentbench.gram.matrix import DenseMatrix, Float64, Matrix
 from tangentbench.gram.store import Gram
+from tangentbench.shapes import LabelsLike, RowsLike, SquareLike
 from tangentbench.solvers.cholesky import NARROWEST_PANEL, Cholesky, factor_memory, factorise
 from tangentbench.solvers.conjugate_gradient import (
     Precondition,
@@ -120,10 +121,10 @@ class SolverOptions(TypedDict, total=False):
 
 
 def regress(
-    gram: Matrix | ArrayLike,
-    labels: ArrayLike,
-    test_gram: Matrix | ArrayLike | None = None,
-    test_labels: ArrayLike | None = None,
+    gram: Matrix | SquareLike,
+    labels: LabelsLike,
+    test_gram: Matrix | RowsLike | None = None,
+    test_labels: LabelsLike | None = None,
     *,
     ridge: float | Sequence[float] = 0.0,
     method: Method = "auto",
