@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="16 x 16 pixels and NTK only")
     options = parser.parse_args()
     print(f"{THREADS} threads, {native.chosen_instruction_set()}")
-    print("| network | kernel | side | ours, ms an entry | neural-tangents | its batch | ratio | ratio in core time |")
+    print("| network | kernel | side | ours, ms per entry | neural-tangents | its batch | ratio | ratio in core time |")
     print("|---|---|---|---|---|---|---|---|")
     kinds: list[Kind] = ["ntk"] if options.quick else ["ntk", "nngp"]
     for kind in kinds:

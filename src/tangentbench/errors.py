@@ -109,7 +109,7 @@ class Diverged(TangentbenchError):
     """A training whose loss is no longer a number."""
 
     def __init__(self, what: str, step: int, setting: str) -> None:
-        super().__init__(f"{what} became NaN or infinite at step {step} with {setting}: lower the step size")
+        super().__init__(f"{what} became NaN or infinite at step {step} with {setting}: lower the learning rate")
 
 
 class ResultUnreadable(TangentbenchError):

@@ -19,7 +19,7 @@ class MeasureError(TangentbenchError):
 
 
 def evaluate(measure: Mapping[str, Any], table: pd.DataFrame) -> np.ndarray:
-    """One number a seed (or just one where the table has no seeds).
+    """One number per seed (or just one where the table has no seeds).
 
     `where` picks rows (a list means any of its values), `column` the quantity, `reduce` and `over` make one number of
     the rows, `minus` and `divided_by` combine it with another measure of the same table, seed by seed.

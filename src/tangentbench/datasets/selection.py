@@ -32,7 +32,7 @@ def some_of_each(labels: Labels, classes: int, count: int, rng: np.random.Genera
     for label, stream in enumerate(rng.spawn(classes)):
         members = np.flatnonzero(labels == label)
         if len(members) < count:
-            raise ValueError(f"{count} {split} examples a class asked for, class {label} has {len(members)}")
+            raise ValueError(f"{count} {split} examples per class asked for, class {label} has {len(members)}")
         chosen.append(stream.permutation(members)[:count])
     if not chosen:
         raise ValueError("a subset per class needs classes, and this data set has none")

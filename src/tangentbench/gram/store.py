@@ -77,7 +77,7 @@ class Gram(Matrix):
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise UnfitArray(f"a Gram matrix cannot be kept in {np.dtype(dtype)}: choose float32 or float64")
         if tile < 1:
-            raise UnfitArray(f"a tile of {tile} inputs a side is too small: choose 1 or more")
+            raise UnfitArray(f"a tile of {tile} inputs per side is too small: choose 1 or more")
         rows, columns = as_inputs(x1, "x1"), None if x2 is None else as_inputs(x2, "x2")
         if columns is not None and columns.shape[1:] != rows.shape[1:]:
             raise UnfitArray(f"x1 holds inputs of shape {rows.shape[1:]}, x2 of {columns.shape[1:]}: make them equal")

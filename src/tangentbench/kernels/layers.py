@@ -21,7 +21,7 @@ BOTTLENECK = 4
 
 @dataclass(frozen=True)
 class Convolution:
-    """`filter` x `filter`, padded with zeros so that the output has ceil(side / stride) positions a side."""
+    """`filter` x `filter`, padded with zeros so that the output has ceil(side / stride) positions per side."""
 
     filter: int = 3
     stride: int = 1

@@ -121,7 +121,7 @@ def block_kernel(
     values = total(tangent + own, architecture)
     if not doubtful_sine:
         return values, None
-    # k0 hangs on the angle itself, k1 only on its square
+    # k0 depends on the angle itself, k1 only on its square
     doubted = tangent * (sine_of(rounded_cosine(sigma, inverse)) < doubtful_sine)
     if same_image_at is not None:
         trust_own_positions(doubted, same_image_at, pooled)

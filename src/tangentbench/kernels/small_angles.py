@@ -1,6 +1,6 @@
 """The CNTK with entries computed again in double precision where single precision cannot hold their angles.
 
-The tangent kernel hangs on the angle between two patches, which is sqrt(2 (1 - cosine)) when they are almost parallel,
+The tangent kernel depends on the angle between two patches, which is sqrt(2 (1 - cosine)) if they are almost parallel,
 and a cosine in float32 is good to some 1e-7. Worse, a cosine near 1 stays there from layer to layer and the rounding of
 every layer adds up, with one sign where an image is smooth. Twenty convolutions on raw photographs of the sky leave
 1e-4. So every backend says how much of an entry comes from angles that are too small for the depth, and where it is

@@ -158,7 +158,7 @@ def plain(value: Any) -> Any:
 def command_of(
     artifact: Artifact, scale: str, provenance: Mapping[str, Any] | None, defaults: Mapping[str, Any]
 ) -> str:
-    """The one command that builds the artifact again as it stands here."""
+    """The one command that builds the artifact again as it is shown."""
     wanted = {"scale": scale, "seed": (provenance or {}).get("seed", defaults["seed"])}
     changes = " ".join(f"{key}={value}" for key, value in wanted.items() if value != defaults[key])
     return f"snakemake --cores 2 {artifact.name}" + (f" --config {changes}" if changes else "")

@@ -2,7 +2,7 @@
 
 Kernels of deep networks apply the dual hundreds of times to every entry of a matrix. Two things go wrong with a closed
 form then: a centred dual sigma_hat(rho) = a_1^2 rho + ... loses its digits to cancellation once rho is small, and
-activations without one would need an integral in two dimensions an entry. Here
+activations without one would need an integral in two dimensions per entry. Here
 
     |rho| <= 1/2   the power series sum_i a_i^2 rho^i of the Hermite coefficients: every digit down to the smallest rho
     |rho| > 1/2    the closed form where there is one, otherwise Chebyshev series in the angle arccos(rho), in which

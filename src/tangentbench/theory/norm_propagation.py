@@ -125,5 +125,5 @@ def convergence_constants(propagation: NormPropagation, low: float = 0.5, high: 
 
 
 def added_up(bias: float, alpha: float) -> float:
-    """bias / alpha: a bias that shrinks by 1 - alpha a layer, summed over the layers; unbounded where alpha is 0."""
+    """bias / alpha: a bias that shrinks by 1 - alpha per layer, summed over the layers; unbounded where alpha is 0."""
     return bias / alpha if alpha > 0 else math.inf

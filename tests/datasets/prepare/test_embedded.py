@@ -119,5 +119,5 @@ def test_a_package_that_is_not_there_or_another_version(checkout: Paths) -> None
 
 
 def test_more_digits_than_there_are(checkout: Paths) -> None:
-    with pytest.raises(ValueError, match=r"450 \+ 100 digits a class asked for, there are 500"):
+    with pytest.raises(ValueError, match=r"450 \+ 100 digits per class asked for, there are 500"):
         embedded.read_digits(load_sources(checkout)["mnist5k"], 450, 100)

@@ -64,7 +64,7 @@ def test_subset_none_keeps_all_and_too_many_is_refused(make_images: Make) -> Non
     whole = make_images((48, 2, 2, 1))
     assert len(subset(whole, rng(), test=0).x_train) == 48
     assert len(subset(whole, rng(), test=0).x_test) == 0
-    with pytest.raises(ValueError, match="13 training examples a class asked for, class 0 has 12"):
+    with pytest.raises(ValueError, match="13 training examples per class asked for, class 0 has 12"):
         subset(whole, rng(), train=13)
     with pytest.raises(ValueError, match="needs classes"):
         subset(

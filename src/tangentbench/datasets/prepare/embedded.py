@@ -62,7 +62,7 @@ def read_digits(source: Source, train_per_class: int, test_per_class: int) -> tu
     members = [np.flatnonzero(labels == label) for label in range(len(source.classes))]
     smallest = min(map(len, members))
     if train_per_class + test_per_class > smallest:
-        raise ValueError(f"{train_per_class} + {test_per_class} digits a class asked for, there are {smallest}")
+        raise ValueError(f"{train_per_class} + {test_per_class} digits per class asked for, there are {smallest}")
     train = taking_turns([where[:train_per_class] for where in members])
     test = taking_turns([where[len(where) - test_per_class :] for where in members])
     return images[train], labels[train], images[test], labels[test]
