@@ -15,6 +15,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NATIVE_SOURCES = $(shell find src/native -name '*.[ch]pp')
 NATIVE_TESTS := -DTANGENTBENCH_TESTS=ON -DTANGENTBENCH_OPTIMISATION=-O1
+SANITIZE := -DTANGENTBENCH_SANITIZE=ON -DTANGENTBENCH_OPENMP=OFF -DTANGENTBENCH_OPTIMISATION=-O0
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -49,9 +50,9 @@ native-test: setup ## build the C++ tests and run them for every instruction set
 	cmake --build build/native-tests
 	ctest --test-dir build/native-tests --output-on-failure
 
-# Without OpenMP, whose threads the sanitizers do not know: the standard library's take its place.
+# Without OpenMP, whose threads the sanitizers do not know, and at -O0: with both sanitizers -O1 compiles for ages.
 native-sanitize: setup ## the same with the address and undefined-behaviour sanitizers
-	cmake -S src/native -B build/native-sanitize -G Ninja $(NATIVE_TESTS) -DTANGENTBENCH_SANITIZE=ON -DTANGENTBENCH_OPENMP=OFF
+	cmake -S src/native -B build/native-sanitize -G Ninja $(NATIVE_TESTS) $(SANITIZE)
 	cmake --build build/native-sanitize
 	ctest --test-dir build/native-sanitize --output-on-failure
 
