@@ -3,12 +3,12 @@
 #include <cstring>
 
 #include "library.hpp"
-#include "training/plan.hpp"
+#include "training/program.hpp"
 
 namespace {
 
 template <class T>
-using Train = int(const Plan*, const char*, const Tensors<T>*);
+using Train = int(const Program*, const char*, const Tensors<T>*);
 
 constexpr int examples = 11, classes = 3;
 const int widths[] = {6, 8, 8, classes};
@@ -32,20 +32,21 @@ struct Dense {
             for (int n = 0; n < out; ++n) below[k] += numbers[k * out + n] * above[n];
         return below;
     }
-    void update(const Plan& plan, double rate, int64_t step, const std::vector<double>& gradients) {
-        if (plan.rule == adam)
-            rate *= std::sqrt(1 - std::pow(plan.beta_2, double(step))) / (1 - std::pow(plan.beta_1, double(step)));
+    void update(const Program& program, double rate, int64_t step, const std::vector<double>& gradients) {
+        if (program.rule == adam)
+            rate *=
+                std::sqrt(1 - std::pow(program.beta_2, double(step))) / (1 - std::pow(program.beta_1, double(step)));
         for (std::size_t at = 0; at < numbers.size(); ++at) {
-            const double gradient = gradients[at] + plan.weight_decay * numbers[at];
-            if (plan.rule == plain_descent) numbers[at] -= rate * gradient;
-            if (plan.rule == momentum_descent) {
-                first[at] = plan.momentum * first[at] + gradient;
+            const double gradient = gradients[at] + program.weight_decay * numbers[at];
+            if (program.rule == plain_descent) numbers[at] -= rate * gradient;
+            if (program.rule == momentum_descent) {
+                first[at] = program.momentum * first[at] + gradient;
                 numbers[at] -= rate * first[at];
             }
-            if (plan.rule == adam) {
-                first[at] = plan.beta_1 * first[at] + (1 - plan.beta_1) * gradient;
-                second[at] = plan.beta_2 * second[at] + (1 - plan.beta_2) * gradient * gradient;
-                numbers[at] -= rate * first[at] / (std::sqrt(second[at]) + plan.epsilon);
+            if (program.rule == adam) {
+                first[at] = program.beta_1 * first[at] + (1 - program.beta_1) * gradient;
+                second[at] = program.beta_2 * second[at] + (1 - program.beta_2) * gradient * gradient;
+                numbers[at] -= rate * first[at] / (std::sqrt(second[at]) + program.epsilon);
             }
         }
     }
@@ -56,8 +57,9 @@ struct Net {
     std::vector<Dense> values, features;
 
     // The mean loss before the step and how many were right.
-    std::pair<double, int> step(const Plan& plan, const std::vector<double>& inputs, const std::vector<double>& targets,
-                                const int64_t* chosen, int count, double rate, int64_t number) {
+    std::pair<double, int> step(const Program& program, const std::vector<double>& inputs,
+                                const std::vector<double>& targets, const int64_t* chosen, int count, double rate,
+                                int64_t number) {
         std::vector<std::vector<double>> gradients;
         for (const Dense& layer : values) gradients.emplace_back(layer.numbers.size());
         double loss = 0;
@@ -80,8 +82,8 @@ struct Net {
             }
             auto errors = values.back().forward(signals.back());
             const int best = int(std::max_element(errors.begin(), errors.end()) - errors.begin());
-            if (plan.loss == cross_entropy) {
-                const int label = int(plan.labels[chosen[b]]);
+            if (program.loss == cross_entropy) {
+                const int label = int(program.labels[chosen[b]]);
                 double sum = 0;
                 for (const double output : errors) sum += std::exp(output);
                 loss += std::log(sum) - errors[label];
@@ -109,7 +111,7 @@ struct Net {
             }
         }
         for (int layer = 0; layer < layers; ++layer)
-            values[layer].update(plan, rate * plan.factor, number, gradients[layer]);
+            values[layer].update(program, rate * program.factor, number, gradients[layer]);
         return {loss / count, right};
     }
 };
@@ -117,7 +119,7 @@ struct Net {
 template <class T>
 struct Block {
     static constexpr int runs = 2, batch = 4, steps = 3;
-    Plan plan{};
+    Program program{};
     std::vector<Net> nets;
     std::vector<std::vector<T>> parameters, first, second;
     std::vector<T> inputs, targets;
@@ -129,10 +131,10 @@ struct Block {
 
     Block(int gates, int loss, int rule, bool sparse, double decay) {
         Numbers source(unsigned(10 * rule + gates));
-        plan.runs = runs, plan.threads = 2, plan.layers = layers, plan.padding = 1, plan.biases = 1;
-        plan.gates = gates, plan.loss = loss, plan.rule = rule, plan.batch = batch, plan.steps = steps;
-        plan.count = 10, plan.beta = 4, plan.height = 2, plan.momentum = 0.9, plan.weight_decay = decay;
-        plan.beta_1 = 0.8, plan.beta_2 = 0.95, plan.epsilon = 1e-3, plan.factor = 0.5;
+        program.runs = runs, program.threads = 2, program.layers = layers, program.padding = 1, program.biases = 1;
+        program.gates = gates, program.loss = loss, program.rule = rule, program.batch = batch, program.steps = steps;
+        program.count = 10, program.beta = 4, program.height = 2, program.momentum = 0.9, program.weight_decay = decay;
+        program.beta_1 = 0.8, program.beta_2 = 0.95, program.epsilon = 1e-3, program.factor = 0.5;
         inputs = source.some<T>(examples * widths[0]), targets = source.some<T>(examples * classes);
         occupied.assign(widths[0], 0);
         for (int b = 0; b < examples; ++b) {
@@ -158,18 +160,19 @@ struct Block {
                     parameters.emplace_back(middle, dense.numbers.end());
                 }
             nets.push_back(net);
-            for (int place = 0; place < plan.count; ++place) order.push_back((place * (run + 2) + run) % examples);
+            for (int place = 0; place < program.count; ++place) order.push_back((place * (run + 2) + run) % examples);
         }
         for (const auto& tensor : parameters) first.emplace_back(tensor.size()), second.emplace_back(tensor.size());
-        plan.widths = widths, plan.step_sizes = step_sizes.data(), plan.order = order.data();
-        plan.losses = losses.data(), plan.right = right.data();
+        program.widths = widths, program.step_sizes = step_sizes.data(), program.order = order.data();
+        program.losses = losses.data(), program.right = right.data();
         if (loss == cross_entropy)
-            plan.labels = labels.data();
+            program.labels = labels.data();
         else
-            plan.targets = classes;
+            program.targets = classes;
         if (sparse) {
-            plan.largest_row = widths[0];
-            plan.row_starts = row_starts.data(), plan.columns = columns.data(), plan.occupied = occupied.data();
+            program.largest_row = widths[0];
+            program.row_starts = row_starts.data(), program.columns = columns.data(),
+            program.occupied = occupied.data();
         }
     }
 
@@ -180,19 +183,19 @@ struct Block {
             return all;
         };
         const auto weights = pointers(parameters), moments = pointers(first), squares = pointers(second);
-        const Tensors<T> tensors{plan.largest_row ? nonzero.data() : inputs.data(),
-                                 plan.targets ? targets.data() : nullptr, weights.data(), moments.data(),
+        const Tensors<T> tensors{program.largest_row ? nonzero.data() : inputs.data(),
+                                 program.targets ? targets.data() : nullptr, weights.data(), moments.data(),
                                  squares.data()};
-        CHECK(function(&plan, set, &tensors) == 0);
+        CHECK(function(&program, set, &tensors) == 0);
     }
 
     void agrees_with_loops(double tolerance) {
         const std::vector<double> x(inputs.begin(), inputs.end()), y(targets.begin(), targets.end());
         for (int run = 0; run < runs; ++run) {
             for (int step = 0; step < steps; ++step) {
-                const int start = step * batch, count = std::min(batch, int(plan.count) - start);
-                const auto [loss, correct] = nets[run].step(plan, x, y, order.data() + run * plan.count + start, count,
-                                                            step_sizes[run], step + 1);
+                const int start = step * batch, count = std::min(batch, int(program.count) - start);
+                const auto [loss, correct] = nets[run].step(program, x, y, order.data() + run * program.count + start,
+                                                            count, step_sizes[run], step + 1);
                 CHECK_NEAR(losses[step * runs + run], loss, tolerance);
                 CHECK(right[step * runs + run] == correct);
             }
@@ -234,7 +237,7 @@ void blocks(const char* library, const char* set, const char* name) {
                 }
     Block<T> block(own_gates, squared, plain_descent, false, 0);
     const Tensors<T> nothing{};
-    CHECK(train(&block.plan, "abacus", &nothing) == 2);
+    CHECK(train(&block.program, "abacus", &nothing) == 2);
 }
 
 }  // namespace

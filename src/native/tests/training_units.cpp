@@ -78,38 +78,38 @@ void transposes() {
         }
 }
 
-Plan some_plan(int rule, double decay) {
-    Plan plan{};
-    plan.rule = rule;
-    plan.factor = 0.5;
-    plan.momentum = 0.9;
-    plan.weight_decay = decay;
-    plan.beta_1 = 0.8, plan.beta_2 = 0.95, plan.epsilon = 1e-3;
-    return plan;
+Program some_program(int rule, double decay) {
+    Program program{};
+    program.rule = rule;
+    program.factor = 0.5;
+    program.momentum = 0.9;
+    program.weight_decay = decay;
+    program.beta_1 = 0.8, program.beta_2 = 0.95, program.epsilon = 1e-3;
+    return program;
 }
 
 // One weight, one step, as the papers write them.
-void naive_update(const Plan& plan, double rate, int step, double gradient, double& weight, double& first,
+void naive_update(const Program& program, double rate, int step, double gradient, double& weight, double& first,
                   double& second) {
-    rate *= plan.factor;
-    gradient += plan.weight_decay * weight;
-    if (plan.rule == plain_descent) {
+    rate *= program.factor;
+    gradient += program.weight_decay * weight;
+    if (program.rule == plain_descent) {
         weight -= rate * gradient;
-    } else if (plan.rule == momentum_descent) {
-        first = plan.momentum * first + gradient;
+    } else if (program.rule == momentum_descent) {
+        first = program.momentum * first + gradient;
         weight -= rate * first;
     } else {
-        first = plan.beta_1 * first + (1 - plan.beta_1) * gradient;
-        second = plan.beta_2 * second + (1 - plan.beta_2) * gradient * gradient;
-        rate *= std::sqrt(1 - std::pow(plan.beta_2, step)) / (1 - std::pow(plan.beta_1, step));
-        weight -= rate * first / (std::sqrt(second) + plan.epsilon);
+        first = program.beta_1 * first + (1 - program.beta_1) * gradient;
+        second = program.beta_2 * second + (1 - program.beta_2) * gradient * gradient;
+        rate *= std::sqrt(1 - std::pow(program.beta_2, step)) / (1 - std::pow(program.beta_1, step));
+        weight -= rate * first / (std::sqrt(second) + program.epsilon);
     }
 }
 
 template <class V, int R>
 void updates(double decay) {
     using T = typename V::scalar;
-    const Plan plan = some_plan(R, decay);
+    const Program program = some_program(R, decay);
     const auto start = Numbers(4).some<T>(V::lanes);
     const auto weight = aligned_copy(start), first = aligned_copy(std::vector<T>(V::lanes)),
                second = aligned_copy(std::vector<T>(V::lanes));
@@ -118,10 +118,10 @@ void updates(double decay) {
     for (int step = 1; step < 6; ++step) {
         const auto numbers = source.some<T>(V::lanes);
         const auto gradient = aligned_copy(numbers);
-        const Update<V> update(plan, 0.1, step);
+        const Update<V> update(program, 0.1, step);
         Update<V>::template apply<R>(update, weight.get(), first.get(), second.get(), V::load(gradient.get()));
         for (int lane = 0; lane < V::lanes; ++lane) {
-            naive_update(plan, 0.1, step, numbers[lane], weights[lane], means[lane], squares[lane]);
+            naive_update(program, 0.1, step, numbers[lane], weights[lane], means[lane], squares[lane]);
             CHECK_NEAR(weight.get()[lane], weights[lane], tolerance<T>);
         }
     }
@@ -148,11 +148,11 @@ void sparse_layer(int in, int out, double decay) {
         }
         starts.push_back(int64_t(numbers.size()));
     }
-    Plan plan = some_plan(R, decay);
+    Program program = some_program(R, decay);
     const int widths[] = {in, out};
-    plan.widths = widths, plan.batch = count, plan.largest_row = in;
-    plan.row_starts = starts.data(), plan.columns = columns.data(), plan.occupied = occupied.data();
-    SparseBatch<T> sparse(plan, numbers.data());
+    program.widths = widths, program.batch = count, program.largest_row = in;
+    program.row_starts = starts.data(), program.columns = columns.data(), program.occupied = occupied.data();
+    SparseBatch<T> sparse(program, numbers.data());
     sparse.gather(chosen, count);
 
     Arena<T> arenas[2];
@@ -185,7 +185,7 @@ void sparse_layer(int in, int out, double decay) {
     for (int b = 0; b < count; ++b)
         for (int n = 0; n < out; ++n) error_rows[b * one.stride + n] = T(source.next());
     const auto errors = aligned_copy(error_rows);
-    const Update<V> update(plan, 0.1, 1);
+    const Update<V> update(program, 0.1, 1);
     sparse_learn<R>(one, update, sparse, errors.get(), one.stride);
     other.template learn<R>(update, below.get(), batch, errors.get(), other.stride, count);
     for (int k = 0; k < in; ++k)
@@ -193,7 +193,7 @@ void sparse_layer(int in, int out, double decay) {
             double expected = weight[k * out + n], gradient = 0, first = 0, second = 0;
             for (int b = 0; b < count; ++b)
                 gradient += double(dense[chosen[b] * in + k]) * error_rows[b * one.stride + n];
-            naive_update(plan, 0.1, 1, gradient, expected, first, second);
+            naive_update(program, 0.1, 1, gradient, expected, first, second);
             CHECK_NEAR(one.weight[k * one.stride + n], expected, tolerance<T>);
             CHECK_NEAR(other.weight[k * other.stride + n], expected, tolerance<T>);
         }

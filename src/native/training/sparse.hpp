@@ -13,16 +13,16 @@ struct SparseBatch {
         int example;
         T number;
     };
-    const Plan& plan;
+    const Program& program;
     const T* numbers;
     const int64_t* chosen = nullptr;
     int count = 0;
     List<int> starts;  // [inputs + 1]
     List<Entry> by_input;
 
-    SparseBatch(const Plan& plan, const T* numbers)
-        : plan(plan), numbers(numbers), starts(plan.widths[0] + 2),
-          by_input(std::size_t(plan.batch) * plan.largest_row) {}
+    SparseBatch(const Program& program, const T* numbers)
+        : program(program), numbers(numbers), starts(program.widths[0] + 2),
+          by_input(std::size_t(program.batch) * program.largest_row) {}
 
     void gather(const int64_t* examples, int examples_count) {
         chosen = examples, count = examples_count;
@@ -30,12 +30,12 @@ struct SparseBatch {
         // starts[k + 2] counts input k, so that after the sums starts[k + 1] is its first place, and at the end its
         // last
         for (int b = 0; b < count; ++b)
-            for (int64_t at = plan.row_starts[chosen[b]]; at < plan.row_starts[chosen[b] + 1]; ++at)
-                ++starts[plan.columns[at] + 2];
+            for (int64_t at = program.row_starts[chosen[b]]; at < program.row_starts[chosen[b] + 1]; ++at)
+                ++starts[program.columns[at] + 2];
         for (std::size_t k = 2; k < starts.size(); ++k) starts[k] += starts[k - 1];
         for (int b = 0; b < count; ++b)
-            for (int64_t at = plan.row_starts[chosen[b]]; at < plan.row_starts[chosen[b] + 1]; ++at)
-                by_input[starts[plan.columns[at] + 1]++] = {b, numbers[at]};
+            for (int64_t at = program.row_starts[chosen[b]]; at < program.row_starts[chosen[b] + 1]; ++at)
+                by_input[starts[program.columns[at] + 1]++] = {b, numbers[at]};
     }
 };
 
@@ -53,16 +53,16 @@ TB_INLINE void in_panels(int vectors, const Body& body) {
 template <class V>
 void sparse_forward(const Layer<V>& layer, const SparseBatch<typename V::scalar>& batch, typename V::scalar* rows,
                     std::ptrdiff_t row) {
-    const Plan& plan = batch.plan;
+    const Program& program = batch.program;
     in_panels(layer.padded / V::lanes, [&](int panel, auto width) TB_INLINED {
         constexpr int P = decltype(width)::value;
         for (int b = 0; b < batch.count; ++b) {
             V sums[P];
 #pragma GCC unroll 8
             for (int p = 0; p < P; ++p) sums[p] = V::load(layer.bias + (panel + p) * V::lanes);
-            const int64_t end = plan.row_starts[batch.chosen[b] + 1];
-            for (int64_t at = plan.row_starts[batch.chosen[b]]; at < end; ++at) {
-                const auto* const weights = layer.weight + plan.columns[at] * layer.stride + panel * V::lanes;
+            const int64_t end = program.row_starts[batch.chosen[b] + 1];
+            for (int64_t at = program.row_starts[batch.chosen[b]]; at < end; ++at) {
+                const auto* const weights = layer.weight + program.columns[at] * layer.stride + panel * V::lanes;
                 const V x = V::all(batch.numbers[at]);
 #pragma GCC unroll 8
                 for (int p = 0; p < P; ++p) sums[p] = V::fma(x, V::load(weights + p * V::lanes), sums[p]);
@@ -82,7 +82,7 @@ void sparse_learn(Layer<V>& layer, const Update<V>& update, const SparseBatch<ty
         constexpr int P = decltype(width)::value;
         for (int k = 0; k < layer.in; ++k) {
             const int start = batch.starts[k], end = batch.starts[k + 1];
-            if (only_seen ? start == end : !update.decays && !batch.plan.occupied[k]) continue;
+            if (only_seen ? start == end : !update.decays && !batch.program.occupied[k]) continue;
             V sums[P];
 #pragma GCC unroll 8
             for (int p = 0; p < P; ++p) sums[p] = V::all(0);

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <new>
 
-#include "plan.hpp"
+#include "program.hpp"
 
 #define TANGENTBENCH_API extern "C" __attribute__((visibility("default")))
 
@@ -26,11 +26,11 @@ bool supported(const TrainingSet* set) {
 enum Status { done = 0, out_of_memory = 1, unknown_instruction_set = 2 };
 
 template <class Scalar, class Function>
-int answer(const Plan& plan, const char* name, const Tensors<Scalar>& tensors, Function TrainingSet::* function) {
+int answer(const Program& program, const char* name, const Tensors<Scalar>& tensors, Function TrainingSet::* function) {
     for (const TrainingSet* set : sets) {
         if (!supported(set) || std::strcmp(name, set->name)) continue;
         try {
-            (set->*function)(plan, tensors);
+            (set->*function)(program, tensors);
         } catch (const std::bad_alloc&) {
             return out_of_memory;
         }
@@ -41,14 +41,14 @@ int answer(const Plan& plan, const char* name, const Tensors<Scalar>& tensors, F
 
 }  // namespace
 
-TANGENTBENCH_API int tangentbench_train_float32(const Plan* plan, const char* instruction_set,
+TANGENTBENCH_API int tangentbench_train_float32(const Program* program, const char* instruction_set,
                                                 const Tensors<float>* tensors) {
-    return answer(*plan, instruction_set, *tensors, &TrainingSet::single);
+    return answer(*program, instruction_set, *tensors, &TrainingSet::single);
 }
 
-TANGENTBENCH_API int tangentbench_train_float64(const Plan* plan, const char* instruction_set,
+TANGENTBENCH_API int tangentbench_train_float64(const Program* program, const char* instruction_set,
                                                 const Tensors<double>* tensors) {
-    return answer(*plan, instruction_set, *tensors, &TrainingSet::precise);
+    return answer(*program, instruction_set, *tensors, &TrainingSet::precise);
 }
 
 // The instruction sets this machine can run, best first: the number-th name, or null.

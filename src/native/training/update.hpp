@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "plan.hpp"
+#include "program.hpp"
 #include "simd/simd.hpp"
 
 namespace {
@@ -15,13 +15,15 @@ struct Update {
     V rate, decay, momentum, beta_1, beta_2, rest_1, rest_2, epsilon;
     bool decays;
 
-    Update(const Plan& plan, double step_size, int64_t step)
-        : decay(V::all(T(plan.weight_decay))), momentum(V::all(T(plan.momentum))), beta_1(V::all(T(plan.beta_1))),
-          beta_2(V::all(T(plan.beta_2))), rest_1(V::all(T(1 - plan.beta_1))), rest_2(V::all(T(1 - plan.beta_2))),
-          epsilon(V::all(T(plan.epsilon))), decays(plan.weight_decay != 0) {
-        double factor = step_size * plan.factor;
-        if (plan.rule == adam)
-            factor *= std::sqrt(1 - std::pow(plan.beta_2, double(step))) / (1 - std::pow(plan.beta_1, double(step)));
+    Update(const Program& program, double step_size, int64_t step)
+        : decay(V::all(T(program.weight_decay))), momentum(V::all(T(program.momentum))),
+          beta_1(V::all(T(program.beta_1))), beta_2(V::all(T(program.beta_2))), rest_1(V::all(T(1 - program.beta_1))),
+          rest_2(V::all(T(1 - program.beta_2))), epsilon(V::all(T(program.epsilon))),
+          decays(program.weight_decay != 0) {
+        double factor = step_size * program.factor;
+        if (program.rule == adam)
+            factor *=
+                std::sqrt(1 - std::pow(program.beta_2, double(step))) / (1 - std::pow(program.beta_1, double(step)));
         rate = V::all(T(factor));
     }
 

@@ -36,7 +36,7 @@ LOSSES = {"cross_entropy": 0, "squared": 1}
 
 
 class _Program(ctypes.Structure):
-    """What a block of steps is told: `Plan` in src/native/training/plan.hpp."""
+    """What a block of steps is told: `Program` in src/native/training/program.hpp."""
 
     _fields_ = [
         *[
@@ -62,7 +62,7 @@ class _Program(ctypes.Structure):
 
 
 class _Tensors(ctypes.Structure):
-    """The struct of the same name in src/native/training/plan.hpp."""
+    """The struct of the same name in src/native/training/program.hpp."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("inputs", "targets", "parameters", "first", "second")]
 
@@ -100,7 +100,7 @@ def chosen_instruction_set() -> str | None:
 
 
 def _gates_number(gating: Gating) -> int | None:
-    """The gating as the library counts them (`Gates` in plan.hpp); None for one that it does not have."""
+    """The gating as the library counts them (`Gates` in program.hpp); None for one that it does not have."""
     known = {("none", False): 0, ("frozen", False): 1, ("frozen", True): 2, ("trained", True): 3}
     return known.get((gating.features, gating.soft))
 
@@ -238,7 +238,7 @@ class CompiledSteps:
         return torch.from_numpy(losses), torch.from_numpy(right)
 
     def _addresses(self, tensors: Mapping[str, Sequence[Tensor]]) -> np.ndarray:
-        """Where each run's tensors lie, (R, T) in the order of `Tensors` in plan.hpp; 0 for what is not given."""
+        """Where each run's tensors lie, (R, T) in the order of `Tensors` in program.hpp; 0 for what is not given."""
         layers = len(self.widths) - 1
         kinds = ("weight", "bias") if self.nets.architecture.biases else ("weight",)
         places = [("value", number) for number in range(1, layers + 1)]

@@ -8,7 +8,7 @@ enum Loss { cross_entropy = 0, squared = 1 };
 enum Rule { plain_descent = 0, momentum_descent = 1, adam = 2 };
 
 // Runs of one fully connected network, d layers of weights, that take `steps` steps together.
-struct Plan {
+struct Program {
     int runs, threads;
     int layers;   // d
     int padding;  // m of DGN^(m): value layers are m times as wide as feature layers
@@ -46,8 +46,8 @@ struct Tensors {
 
 struct TrainingSet {
     const char* name;
-    void (*single)(const Plan& plan, const Tensors<float>& tensors);
-    void (*precise)(const Plan& plan, const Tensors<double>& tensors);
+    void (*single)(const Program& program, const Tensors<float>& tensors);
+    void (*precise)(const Program& program, const Tensors<double>& tensors);
 };
 
 extern const TrainingSet portable_training;
