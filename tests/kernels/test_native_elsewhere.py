@@ -41,5 +41,5 @@ def test_one_with_other_requests_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         _fields_ = [*native.CntkRequest._fields_, ("more", ctypes.c_int)]
 
     monkeypatch.setenv(native.LIBRARY_VARIABLE, str(OWN))
-    monkeypatch.setattr(native, "Request", Longer)
+    monkeypatch.setattr(native, "CntkRequest", Longer)
     assert "another version" in native.describe()["reason"]

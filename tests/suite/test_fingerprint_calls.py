@@ -35,7 +35,7 @@ def called() -> dict[str, set[str]]:
         [sys.executable, str(Path(__file__).with_name("called_functions.py")), str(SECONDS), *jobs],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests' / 'support'}"},
         check=False,
     )
     assert done.returncode == 0, done.stderr

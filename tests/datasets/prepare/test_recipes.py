@@ -140,7 +140,12 @@ def test_a_name_with_a_dash_is_refused(small: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("sources: [", "not valid YAML"), ("", "the top level"), ("a: 1\na: 2\n", "twice"), ("sources: {}\n", "datasets")],
+    [
+        ("sources: [", "not valid YAML"),
+        ("", "the top level"),
+        ("a: 1\na: 2\n", "duplicate key"),
+        ("sources: {}\n", "datasets"),
+    ],
 )
 def test_malformed_yaml(small: Any, text: str, reason: str) -> None:
     small.paths.datasets.write_text(text)
