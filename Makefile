@@ -13,7 +13,8 @@ TESTS ?= tests
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-NATIVE_SOURCES = $(shell find src/native -name '*.[ch]pp')
+# not what an editable install leaves there
+NATIVE_SOURCES = $(shell find src/native -name CMakeFiles -prune -o -name '*.[ch]pp' -print)
 NATIVE_TESTS := -DTANGENTBENCH_TESTS=ON -DTANGENTBENCH_OPTIMISATION=-O1
 SANITIZE := -DTANGENTBENCH_SANITIZE=ON -DTANGENTBENCH_OPENMP=OFF -DTANGENTBENCH_OPTIMISATION=-O0
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
