@@ -17,6 +17,7 @@ ONE_AFTER_ANOTHER = ("slurm", "image", "dvc", "reliability", "browser")
 """Marks of tests that share something costly or would fight for the machine: each kind runs in one worker of xdist."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         kinds = [mark for mark in ONE_AFTER_ANOTHER if item.get_closest_marker(mark)]
