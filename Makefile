@@ -17,6 +17,8 @@ STAMP := $(VENV)/.installed
 NATIVE_SOURCES = $(shell find src/native -name CMakeFiles -prune -o -name '*.[ch]pp' -print)
 NATIVE_TESTS := -DTANGENTBENCH_TESTS=ON -DTANGENTBENCH_OPTIMISATION=-O1
 SANITIZE := -DTANGENTBENCH_SANITIZE=ON -DTANGENTBENCH_OPENMP=OFF -DTANGENTBENCH_OPTIMISATION=-O0
+# Tests that share something costly (an image, a Slurm, a browser) or need the machine for themselves.
+ALONE := slurm or image or dvc or reliability or browser
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -44,7 +46,8 @@ pull: setup ## fetch shared results from the DVC remote; then there is nothing l
 	tangentbench pull --scale $(SCALE)
 
 test: setup ## run every test on CORES cores (TESTS=tests/theory for some)
-	python -m pytest -n $(CORES) --dist loadgroup $(TESTS)
+	python -m pytest -n $(CORES) --dist worksteal -m "not ($(ALONE))" $(TESTS) || test $$? -eq 5
+	python -m pytest -m "$(ALONE)" $(TESTS) || test $$? -eq 5
 
 native-test: setup ## build the C++ tests and run them for every instruction set
 	cmake -S src/native -B build/native-tests -G Ninja $(NATIVE_TESTS)

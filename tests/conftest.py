@@ -13,19 +13,6 @@ from tiny_project import TinyProject
 # Tests call snakemake, dvc and tangentbench by name; the environment need not be activated for them.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
-ONE_AFTER_ANOTHER = ("slurm", "image", "dvc", "reliability", "browser")
-"""Marks of tests that share something costly or would fight for the machine: each kind runs in one worker of xdist."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        kinds = [mark for mark in ONE_AFTER_ANOTHER if item.get_closest_marker(mark)]
-        if "built_project" in getattr(item, "fixturenames", ()):
-            kinds.append("built")
-        if kinds:
-            item.add_marker(pytest.mark.xdist_group(kinds[0]))
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
