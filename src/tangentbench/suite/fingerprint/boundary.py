@@ -42,6 +42,7 @@ ERRORS = "tangentbench.errors:TangentbenchError"
 
 LOADERS: Mapping[str, str] = {
     "tangentbench.kernels:__getattr__": "its names are those of the imports under TYPE_CHECKING, which are followed",
+    "tangentbench.gram:__getattr__": "the same",
     "tangentbench.studies.modules:import_if_there": "loads what registers itself; registries are followed by name",
 }
 """The only functions that may import modules by strings, which a syntax tree does not show."""
