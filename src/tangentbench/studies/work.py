@@ -32,7 +32,7 @@ _MODELS: dict[str, WorkModel] = {}
 
 
 def work(artifact: str) -> Callable[[WorkModel], WorkModel]:
-    """Register the work model of `artifact`; it takes the artifact's settings by name."""
+    """Register the work model of `artifact`; it takes the artifact's settings as its record."""
 
     def register(model: WorkModel) -> WorkModel:
         _MODELS[artifact] = model
