@@ -12,6 +12,9 @@ from tiny_project import TinyProject
 
 # Tests call snakemake, dvc and tangentbench by name; the environment need not be activated for them.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+# Beside another worker a second thread mostly waits for its core: the small steps of torch then take ten times longer.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture

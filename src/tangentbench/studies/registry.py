@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tangentbench.device import current
 from tangentbench.errors import TangentbenchError
-from tangentbench.studies.modules import import_if_there
+from tangentbench.studies.modules import import_if_there, registrar
 from tangentbench.studies.settings import Settings, read_settings, settings_record
 
 if TYPE_CHECKING:
@@ -80,29 +80,17 @@ _PLANS: dict[str, PlanFunction] = {}
 
 def study(artifact: str) -> Callable[[F], F]:
     """Register the function that measures `artifact`."""
-    return _registrar(_STUDIES, artifact)
+    return registrar(_STUDIES, artifact)
 
 
 def figure(artifact: str) -> Callable[[F], F]:
     """Register the function that draws `artifact`."""
-    return _registrar(_FIGURES, artifact)
-
-
-def _registrar(table: dict[str, Any], artifact: str) -> Callable[[F], F]:
-    def register(function: F) -> F:
-        if artifact in table and table[artifact].__module__ != function.__module__:
-            raise TangentbenchError(
-                f"{artifact} is registered in {table[artifact].__module__} and in {function.__module__}: keep one"
-            )
-        table[artifact] = function
-        return function
-
-    return register
+    return registrar(_FIGURES, artifact)
 
 
 def gram_plans(artifact: str) -> Callable[[F], F]:
     """Register the function that makes an artifact's kernel plans of the settings of one part."""
-    return _registrar(_PLANS, artifact)
+    return registrar(_PLANS, artifact)
 
 
 def study_function(artifact: Artifact) -> StudyFunction:

@@ -20,7 +20,7 @@ import msgspec
 import msgspec.inspect
 
 from tangentbench.errors import InvalidConfig, TangentbenchError
-from tangentbench.studies.modules import import_if_there
+from tangentbench.studies.modules import import_if_there, registrar
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -49,18 +49,7 @@ class WrongSetting(ValueError):
 
 def settings_of(*artifacts: str) -> Callable[[type[S]], type[S]]:
     """Register the record of one or several artifacts' settings."""
-
-    def register(record: type[S]) -> type[S]:
-        for artifact in artifacts:
-            known = _RECORDS.setdefault(artifact, record)
-            if known.__module__ != record.__module__:
-                raise TangentbenchError(
-                    f"the settings of {artifact} are defined in {known.__module__} and in {record.__module__}: keep one"
-                )
-            _RECORDS[artifact] = record
-        return record
-
-    return register
+    return registrar(_RECORDS, *artifacts)
 
 
 DatasetChoice = Callable[..., Iterable[str]]
@@ -76,12 +65,7 @@ def datasets_of(artifact: str) -> Callable[[DatasetChoice], DatasetChoice]:
         @datasets_of("npk_table2")
         def of_rows(names: tuple[str, ...], settings: GateTable) -> list[str]: ...
     """
-
-    def register(choice: DatasetChoice) -> DatasetChoice:
-        _DATASET_CHOICES[artifact] = choice
-        return choice
-
-    return register
+    return registrar(_DATASET_CHOICES, artifact)
 
 
 def dataset_choice(study: str, artifact: str) -> DatasetChoice | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tangentbench.studies.modules import import_if_there
+from tangentbench.studies.modules import import_if_there, registrar
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,7 @@ _MODELS: dict[str, WorkModel] = {}
 
 def work(artifact: str) -> Callable[[WorkModel], WorkModel]:
     """Register the work model of `artifact`; it takes the artifact's settings as its record."""
-
-    def register(model: WorkModel) -> WorkModel:
-        _MODELS[artifact] = model
-        return model
-
-    return register
+    return registrar(_MODELS, artifact)
 
 
 def work_model(study: str, artifact: str) -> WorkModel | None:
