@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
+import threading
 from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,22 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     project = TinyProject.create(tmp_path_factory.mktemp("gallery") / "project")
     project.build()
     return write_gallery(project.catalogue, project.paths, "quick").as_uri()
+
+
+@pytest.fixture(scope="module")
+def served(address: str) -> Iterator[str]:
+    """The page from a server: of what pages in files store, Chromium 156 forgets one write in ten."""
+    page = Path(address.removeprefix("file://"))
+    handler = functools.partial(QuietHandler, directory=str(page.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/{page.name}"
+        server.shutdown()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing: a test's output is for failures."""
 
 
 @pytest.fixture(scope="module")
@@ -197,18 +216,11 @@ def has_background(page: webdriver.Chrome, colour: str) -> None:
     WebDriverWait(page, 10).until(lambda _: background(page) == colour, f"the background is not {colour}")
 
 
-def opens_with_background(page: webdriver.Chrome, address: str, colour: str) -> None:
-    """Opened anew, more than once if need be: Chromium hands storage from one process to the next in its own time."""
-
-    def opened(_: webdriver.Chrome) -> bool:
-        open_page(page, address)
-        return background(page) == colour
-
-    WebDriverWait(page, 20, poll_frequency=1).until(opened, f"the page does not open with the background {colour}")
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_theme_follows_the_system_then_the_button(page: webdriver.Chrome, address: str, scheme: str) -> None:
+def test_theme_follows_the_system_then_the_button(page: webdriver.Chrome, served: str, scheme: str) -> None:
+    open_page(page, served)
+    page.execute_script("localStorage.clear()")
+    open_page(page, served)
     colours = {"light": "rgb(247, 245, 240)", "dark": "rgb(20, 22, 26)"}
     other = "dark" if scheme == "light" else "light"
     prefer(page, scheme)
@@ -216,7 +228,8 @@ def test_theme_follows_the_system_then_the_button(page: webdriver.Chrome, addres
     page.find_element(By.ID, "theme").click()
     has_background(page, colours[other])
     assert page.find_element(By.ID, "theme").get_attribute("aria-label") == f"Switch to the {scheme} theme"
-    opens_with_background(page, address, colours[other])
+    open_page(page, served)
+    has_background(page, colours[other])
 
 
 def test_pictures_lie_on_white_in_the_dark(page: webdriver.Chrome) -> None:
