@@ -17,13 +17,14 @@ STAMP := $(VENV)/.installed
 NATIVE_SOURCES = $(shell find src/native -name CMakeFiles -prune -o -name '*.[ch]pp' -print)
 NATIVE_TESTS := -DTANGENTBENCH_TESTS=ON -DTANGENTBENCH_OPTIMISATION=-O1
 SANITIZE := -DTANGENTBENCH_SANITIZE=ON -DTANGENTBENCH_OPENMP=OFF -DTANGENTBENCH_OPTIMISATION=-O0
-# Tests that share something costly (an image, a Slurm, a browser) or need the machine for themselves.
-ALONE := slurm or image or dvc or reliability or browser
+# Tests that share something costly (an image; a Slurm, a browser) run in a row; they wait more than they compute.
+IMAGE := image
+SERVICES := slurm or dvc or reliability or browser
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: all setup figures pull test native-test native-sanitize lint format bench costs docs lock generate image-test clean help
+.PHONY: all setup figures pull test test-containers test-services test-rest native-test native-sanitize lint format bench costs docs lock generate image-test clean help
 
 all: setup ## build the whole suite at SCALE (quick) and say where the gallery is
 	tangentbench run all --scale $(SCALE) --cores $(CORES)
@@ -46,8 +47,17 @@ pull: setup ## fetch shared results from the DVC remote; then there is nothing l
 	tangentbench pull --scale $(SCALE)
 
 test: setup ## run every test on CORES cores (TESTS=tests/theory for some)
-	python -m pytest -n $(CORES) --dist worksteal -m "not ($(ALONE))" $(TESTS) || test $$? -eq 5
-	python -m pytest -m "$(ALONE)" $(TESTS) || test $$? -eq 5
+	$(MAKE) --no-print-directory --keep-going --jobs 3 --output-sync=line test-containers test-services test-rest
+
+# pytest's 5 means that none of TESTS is of this kind
+test-containers:
+	python -m pytest -m "$(IMAGE)" $(TESTS) || test $$? -eq 5
+
+test-services:
+	python -m pytest -m "$(SERVICES)" $(TESTS) || test $$? -eq 5
+
+test-rest:
+	python -m pytest -n $(CORES) --dist worksteal -m "not ($(IMAGE) or $(SERVICES))" $(TESTS) || test $$? -eq 5
 
 native-test: setup ## build the C++ tests and run them for every instruction set
 	cmake -S src/native -B build/native-tests -G Ninja $(NATIVE_TESTS)
