@@ -85,13 +85,18 @@ struct Singles {
     }
 };
 
-// Sums over all offsets (average pooling) or at offset zero (flatten): [first.count, second.count], and the share of
-// them that hangs on doubtful angles. symmetric: both batches are the same images; entries below the diagonal are
+// The three matrices of a request, each [taps, first.count, second.count].
+struct Answer {
+    double *nngp, *tangent, *doubt;
+};
+
+// Sums over all offsets (average pooling) or at offset zero (flatten) behind every tap, and the share of the tangent
+// ones that hangs on doubtful angles. symmetric: both batches are the same images; entries below the diagonal are
 // mirrored.
 template <class Scalar>
 void rectangle(const Network& network, const Core<Scalar>& core, const Scalar* first_images, int first_count,
-               const Scalar* second_images, int second_count, bool symmetric, bool pooled, int threads, double* out,
-               double* doubt) {
+               const Scalar* second_images, int second_count, bool symmetric, bool pooled, int threads,
+               const Answer& answer) {
     const Batch<Scalar> second(network, core, second_images, second_count, threads);
     std::unique_ptr<Batch<Scalar>> other;
     if (!symmetric) other.reset(new Batch<Scalar>(network, core, first_images, first_count, threads));
@@ -100,11 +105,11 @@ void rectangle(const Network& network, const Core<Scalar>& core, const Scalar* f
 
     const int lanes = core.lanes, together = pooled ? 1 : images_at_once;
     const int slices = pooled ? slices_of_offsets : 1, blocks = (first.count + together - 1) / together;
-    const std::size_t per_block = std::size_t(together) * lanes;
+    const std::size_t per_image = std::size_t(network.taps) * tap_sums * lanes, per_block = per_image * together;
     const std::size_t image_work = core.work_size(network);
     std::vector<Aligned<Scalar>> work;
     for (int thread = 0; thread < threads; ++thread) work.emplace_back(image_work * together);
-    std::vector<double> sums(std::size_t(blocks) * second.groups * slices * per_block, 0.0), doubts(sums.size(), 0.0);
+    std::vector<double> sums(std::size_t(blocks) * second.groups * slices * per_block, 0.0);
 
     in_parallel(long(blocks) * second.groups * slices, threads, [&](long task, int thread) {
         const int slice = int(task % slices), block = int(task / slices % blocks), group = int(task / slices / blocks);
@@ -116,38 +121,43 @@ void rectangle(const Network& network, const Core<Scalar>& core, const Scalar* f
             tables[b] = singles.tables.get() + (start + b) * singles.image_tables;
         }
         const int down = pooled ? network.height - 1 : 0, along = pooled ? network.width - 1 : 0;
-        double* const doubt_of = doubts.data() + std::size_t(task) * per_block;
+        double* const into = sums.data() + std::size_t(task) * per_block;
         const auto plane = [&](int di, int dj) {
             core.plane(network, some, pixels, tables, second.pixels.get() + group * second.group_pixels,
-                       second.tables.get() + group * second.group_tables, di, dj, work[thread].get(),
-                       sums.data() + std::size_t(task) * per_block, doubt_of);
+                       second.tables.get() + group * second.group_tables, di, dj, work[thread].get(), into);
         };
         // The plane of offset zero comes first: an image's angles with itself there are exactly zero, and no doubt.
         if ((down + along) % slices == slice) plane(0, 0);
         for (int b = 0; symmetric && b < some; ++b)
-            if ((start + b) / lanes == group) doubt_of[b * lanes + (start + b) % lanes] = 0;
+            for (int tap = 0; (start + b) / lanes == group && tap < network.taps; ++tap)
+                into[b * per_image + (tap * tap_sums + doubtful_sum) * lanes + (start + b) % lanes] = 0;
         for (int di = -down; di <= down; ++di)
             for (int dj = -along; dj <= along; ++dj)
                 if ((di != 0 || dj != 0) && (di + dj + down + along) % slices == slice) plane(di, dj);
     });
 
+    const std::size_t entries = std::size_t(first.count) * second.count;
     for (int i = 0; i < first.count; ++i)
-        for (int j = symmetric ? i : 0; j < second.count; ++j) {
-            const std::size_t task = (std::size_t(j / lanes) * blocks + i / together) * slices;
-            double sum = 0, doubtful = 0;
-            for (int slice = 0; slice < slices; ++slice) {
-                const std::size_t at = (task + slice) * per_block + (i % together) * lanes + j % lanes;
-                sum += sums[at];
-                doubtful += doubts[at];
+        for (int j = symmetric ? i : 0; j < second.count; ++j)
+            for (int tap = 0; tap < network.taps; ++tap) {
+                const std::size_t task = (std::size_t(j / lanes) * blocks + i / together) * slices;
+                double total[tap_sums] = {0, 0, 0};
+                for (int slice = 0; slice < slices; ++slice) {
+                    const double* const of =
+                        sums.data() + (task + slice) * per_block + (i % together) * per_image + tap * tap_sums * lanes;
+                    for (int sum = 0; sum < tap_sums; ++sum) total[sum] += of[sum * lanes + j % lanes];
+                }
+                const double scale = first.scale[i] * second.scale[j];
+                const double share = total[tangent_sum] > 0 ? total[doubtful_sum] / total[tangent_sum] : 0;
+                for (const bool mirrored : {false, true}) {
+                    if (mirrored && !symmetric) break;
+                    const std::size_t at = tap * entries + (mirrored ? std::size_t(j) * second.count + i
+                                                                     : std::size_t(i) * second.count + j);
+                    answer.nngp[at] = total[nngp_sum] * scale;
+                    answer.tangent[at] = total[tangent_sum] * scale;
+                    answer.doubt[at] = share;
+                }
             }
-            const std::size_t here = std::size_t(i) * second.count + j, mirrored = std::size_t(j) * second.count + i;
-            out[here] = sum * first.scale[i] * second.scale[j];
-            doubt[here] = sum > 0 ? doubtful / sum : 0;
-            if (symmetric) {
-                out[mirrored] = out[here];
-                doubt[mirrored] = doubt[here];
-            }
-        }
 }
 
 const InstructionSet* const sets[] = {
@@ -175,16 +185,19 @@ const InstructionSet* find(const char* name) {
 
 #define TANGENTBENCH_API extern "C" __attribute__((visibility("default")))
 
+// tap_layers: the numbers of convolutions behind whose ReLU the kernels are wanted, growing; the last is all of them.
+// tap_sines: for each, the sine below which an angle there is doubtful.
 struct Request {
-    int channels, height, width, filter, layers, pooled, tangent, train_first, train_last, symmetric, threads;
-    float doubtful_sine;
+    int channels, height, width, filter, pooled, tangent, train_first, symmetric, threads, taps;
+    const int* tap_layers;
+    const double* tap_sines;
 };
 
 enum Status { done = 0, out_of_memory = 1, unknown_instruction_set = 2 };
 
 template <class Scalar>
 int answer(const Request& request, const char* name, const Scalar* first, int first_count, const Scalar* second,
-           int second_count, double* out, double* doubt) {
+           int second_count, const Answer& into) {
     const InstructionSet* const set = find(name);
     if (!set) return unknown_instruction_set;
     Network network{};
@@ -192,46 +205,58 @@ int answer(const Request& request, const char* name, const Scalar* first, int fi
     network.height = request.height;
     network.width = request.width;
     network.filter = request.filter;
-    network.layers = request.layers;
+    network.layers = request.tap_layers[request.taps - 1];
     network.tangent = request.tangent != 0;
     network.train_first = request.train_first != 0;
-    network.train_last = request.train_last != 0;
-    network.doubtful = request.doubtful_sine / 3.14159265358979323846;
     const double growth = 2 * std::log2(double(request.filter));
-    network.rescale_every = growth > 0 ? std::max(1, int(bits_before_rescaling / growth)) : request.layers + 1;
+    network.rescale_every = growth > 0 ? std::max(1, int(bits_before_rescaling / growth)) : network.layers + 1;
     network.rescale = std::ldexp(1.0, -int(std::lround(network.rescale_every * growth)));
-    // Each layer's 1 / filter^2 and the powers of two taken out on the way.
-    const int rescalings = (request.layers - 1) / network.rescale_every;
-    const double factor = std::exp2(-growth * request.layers - rescalings * std::log2(network.rescale));
     const int threads = std::max(1, request.threads);
     try {
+        std::vector<int> tap_of(network.layers, -1);
+        std::vector<double> doubtful(request.taps);
+        for (int tap = 0; tap < request.taps; ++tap) {
+            tap_of[request.tap_layers[tap] - 1] = tap;
+            doubtful[tap] = request.tap_sines[tap] / 3.14159265358979323846;
+        }
+        network.taps = request.taps;
+        network.tap = tap_of.data();
+        network.doubtful = doubtful.data();
         const Core<Scalar>* core;
         if constexpr (sizeof(Scalar) == sizeof(float))
             core = &set->single;
         else
             core = &set->precise;
         rectangle(network, *core, first, first_count, second, second_count, request.symmetric != 0, request.pooled != 0,
-                  threads, out, doubt);
+                  threads, into);
     } catch (const std::bad_alloc&) {
         return out_of_memory;
     }
     const double area = double(request.height) * request.width, mean = request.pooled ? 1 / (area * area) : 1;
     const std::size_t entries = std::size_t(first_count) * second_count;
-    for (std::size_t at = 0; at < entries; ++at) out[at] *= factor * mean;
+    for (int tap = 0; tap < request.taps; ++tap) {
+        // Each layer's 1 / filter^2 and the powers of two taken out on the way.
+        const int layers = request.tap_layers[tap], rescalings = (layers - 1) / network.rescale_every;
+        const double factor = mean * std::exp2(-growth * layers - rescalings * std::log2(network.rescale));
+        for (std::size_t at = tap * entries; at < (tap + 1) * entries; ++at) {
+            into.nngp[at] *= factor;
+            into.tangent[at] *= factor;
+        }
+    }
     return done;
 }
 
-TANGENTBENCH_API int tangentbench_cntk_float32(const Request* request, const char* instruction_set, const float* first,
-                                               int first_count, const float* second, int second_count, double* out,
-                                               double* doubt) {
-    return answer(*request, instruction_set, first, first_count, second, second_count, out, doubt);
-}
+// Behind every tap, each [taps, first_count, second_count]: the NNGP kernel, Theta times E[relu' relu'] (the tangent
+// kernel is their sum where the last layer is trained, else the latter), and the doubtful share of the latter.
+#define TANGENTBENCH_CNTK(precision, Scalar)                                                                        \
+    TANGENTBENCH_API int tangentbench_cntk_##precision(                                                             \
+        const Request* request, const char* instruction_set, const Scalar* first, int first_count,                  \
+        const Scalar* second, int second_count, double* nngp, double* tangent, double* doubt) {                     \
+        return answer(*request, instruction_set, first, first_count, second, second_count, {nngp, tangent, doubt}); \
+    }
 
-TANGENTBENCH_API int tangentbench_cntk_float64(const Request* request, const char* instruction_set, const double* first,
-                                               int first_count, const double* second, int second_count, double* out,
-                                               double* doubt) {
-    return answer(*request, instruction_set, first, first_count, second, second_count, out, doubt);
-}
+TANGENTBENCH_CNTK(float32, float)
+TANGENTBENCH_CNTK(float64, double)
 
 // The instruction sets this machine can run, best first: the number-th name, or null.
 TANGENTBENCH_API const char* tangentbench_instruction_set(int number) {

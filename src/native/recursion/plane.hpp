@@ -86,44 +86,62 @@ struct Plane {
             });
     }
 
-    // Sigma of the next layer, and Theta if it is wanted.
-    template <bool Signed, ThetaIn In, bool Out>
-    __attribute__((noinline)) void layer_row(const BoxSum<V, Out>& sum, int layer, int row) const {
+    // The sums of a tap over one row after the other, in registers along a row.
+    struct Tapped {
+        V nngp, tangent, doubtful, limit;
+
+        explicit Tapped(T limit) : nngp(V::all(0)), tangent(V::all(0)), doubtful(V::all(0)), limit(V::all(limit)) {}
+
+        // k0 hangs on the angle itself, k1 only on its square: doubt is about the former.
+        TB_INLINE void add(Tapped& row, const V& k1, const V& tangent, const V& sine) {
+            row.nngp = V::add(row.nngp, k1);
+            row.tangent = V::add(row.tangent, tangent);
+            row.doubtful = V::add(row.doubtful, V::where_below(sine, row.limit, tangent));
+        }
+        void into(double* sums) const {
+            const V* const all[tap_sums] = {&nngp, &tangent, &doubtful};
+            T lanewise[lanes] __attribute__((aligned(64)));
+            for (int sum = 0; sum < tap_sums; ++sum) {
+                V::store(lanewise, *all[sum]);
+                for (int lane = 0; lane < lanes; ++lane) sums[sum * lanes + lane] += lanewise[lane];
+            }
+        }
+    };
+
+    // Sigma of the next layer, and Theta if it is wanted; on the way, where the layer is tapped, its sums.
+    template <bool Signed, ThetaIn In, bool Out, bool Tap>
+    __attribute__((noinline)) void layer_row(const BoxSum<V, Out>& sum, int layer, int row, double* sums) const {
         const T* const theta = buffers.theta + std::size_t(row) * overlap.cols * lanes;
+        Tapped tapped(limit_of(layer));
         BoxSum<V, Out>::row(sum, row, [&](int, const auto& take) TB_INLINED {
-            const auto pass = [&](int col, const V& covariance, const Dual<V>& dual, const V&) TB_INLINED {
+            const auto pass = [&](int col, const V& covariance, const Dual<V>& dual, const V& sine) TB_INLINED {
                 const V before = In == ThetaIn::own ? V::load(theta + col * lanes) : covariance;
+                if (Tap) Tapped::add(tapped, dual.k1, In == ThetaIn::none ? V::all(0) : V::mul(before, dual.k0), sine);
                 take(col, dual.k1, In == ThetaIn::none ? dual.k1 : V::fma(before, dual.k0, dual.k1));
             };
             duals<Signed>(*this, layer, row, pass);
         });
+        if (Tap) tapped.into(sums);
     }
 
-    // The last layer needs no box sum: only the sum over the plane is wanted. Apart goes what hangs on angles
-    // so small that rounding may have made them: k0 hangs on the angle itself, k1 only on its square.
-    template <bool Signed, ThetaIn In, bool AddK>
-    __attribute__((noinline)) void last_layer(int layer, double* sums, double* doubts) const {
-        V total = V::all(0), doubtful = V::all(0);
-        const V limit = V::all(T(network.doubtful));
+    // Behind the last layer comes no box sum: only its tap is wanted, to the last bit what a deeper sweep takes here.
+    template <bool Signed, ThetaIn In>
+    __attribute__((noinline)) void last_layer(int layer, double* sums) const {
         for (int row = 0; row < overlap.rows; ++row) {
             const T* const theta = buffers.theta + std::size_t(row) * overlap.cols * lanes;
-            V along = V::all(0);
+            Tapped tapped(limit_of(layer));
             const auto sum = [&](int col, const V& covariance, const Dual<V>& dual, const V& sine) TB_INLINED {
-                if (AddK) along = V::add(along, dual.k1);
-                if (In == ThetaIn::none) return;
                 const V before = In == ThetaIn::own ? V::load(theta + col * lanes) : covariance;
-                const V tangent = V::mul(before, dual.k0);
-                along = V::add(along, tangent);
-                doubtful = V::add(doubtful, V::where_below(sine, limit, tangent));
+                Tapped::add(tapped, dual.k1, In == ThetaIn::none ? V::all(0) : V::mul(before, dual.k0), sine);
             };
             duals<Signed>(*this, layer, row, sum);
-            total = V::add(total, along);
+            tapped.into(sums);
         }
-        T lanewise[lanes] __attribute__((aligned(64)));
-        V::store(lanewise, total);
-        for (int lane = 0; lane < lanes; ++lane) sums[lane] += lanewise[lane];
-        V::store(lanewise, doubtful);
-        for (int lane = 0; lane < lanes; ++lane) doubts[lane] += lanewise[lane];
+    }
+
+    T limit_of(int layer) const { return network.tap[layer] < 0 ? T(0) : T(network.doubtful[network.tap[layer]]); }
+    double* tap_of(int layer, double* sums) const {
+        return network.tap[layer] < 0 ? nullptr : sums + std::size_t(network.tap[layer]) * tap_sums * lanes;
     }
 
     void rescale(int layer, bool theta) {
@@ -134,30 +152,30 @@ struct Plane {
 };
 
 // Rows in the outer loop, images in the inner one: a row of the group's tables is read once for all of them.
-template <bool Signed, ThetaIn In, bool Out, class V>
-void layer(Plane<V>* planes, int count, int depth) {
+template <bool Signed, ThetaIn In, bool Out, bool Tap, class V>
+void rows_of_layer(Plane<V>* planes, int count, int depth, double* sums) {
     const Overlap& overlap = planes[0].overlap;
-    const int filter = planes[0].network.filter;
-    for (int b = 0; b < count; ++b) BoxSum<V, Out>{planes[b].buffers, overlap.rows, overlap.cols, filter}.begin();
+    const Network& network = planes[0].network;
+    const std::size_t of_image = std::size_t(network.taps) * tap_sums * V::lanes;
+    for (int b = 0; b < count; ++b)
+        BoxSum<V, Out>{planes[b].buffers, overlap.rows, overlap.cols, network.filter}.begin();
     for (int row = 0; row < overlap.rows; ++row)
         for (int b = 0; b < count; ++b)
-            planes[b].template layer_row<Signed, In, Out>({planes[b].buffers, overlap.rows, overlap.cols, filter},
-                                                          depth, row);
+            planes[b].template layer_row<Signed, In, Out, Tap>(
+                {planes[b].buffers, overlap.rows, overlap.cols, network.filter}, depth, row,
+                planes[b].tap_of(depth, sums + b * of_image));
     for (int b = 0; b < count; ++b) {
-        BoxSum<V, Out>{planes[b].buffers, overlap.rows, overlap.cols, filter}.end();
+        BoxSum<V, Out>{planes[b].buffers, overlap.rows, overlap.cols, network.filter}.end();
         planes[b].rescale(depth, Out);
     }
 }
 
-template <ThetaIn In, class V>
-void last(Plane<V>& plane, bool add_k, bool is_signed, double* sums, double* doubts) {
-    const int depth = plane.network.layers - 1;
-    if (is_signed)
-        add_k ? plane.template last_layer<true, In, true>(depth, sums, doubts)
-              : plane.template last_layer<true, In, false>(depth, sums, doubts);
+template <bool Signed, ThetaIn In, bool Out, class V>
+void layer(Plane<V>* planes, int count, int depth, double* sums) {
+    if (planes[0].network.tap[depth] < 0)
+        rows_of_layer<Signed, In, Out, false>(planes, count, depth, sums);
     else
-        add_k ? plane.template last_layer<false, In, true>(depth, sums, doubts)
-              : plane.template last_layer<false, In, false>(depth, sums, doubts);
+        rows_of_layer<Signed, In, Out, true>(planes, count, depth, sums);
 }
 
 constexpr int most_images_at_once = 8;
@@ -165,8 +183,7 @@ constexpr int most_images_at_once = 8;
 template <class V>
 void through_all_layers(const Network& network, int count, const typename V::scalar* const* first_pixels,
                         const typename V::scalar* const* first_tables, const typename V::scalar* pixels,
-                        const typename V::scalar* tables, int di, int dj, typename V::scalar* work, double* sums,
-                        double* doubts) {
+                        const typename V::scalar* tables, int di, int dj, typename V::scalar* work, double* sums) {
     alignas(Plane<V>) unsigned char storage[most_images_at_once * sizeof(Plane<V>)];
     Plane<V>* const planes = reinterpret_cast<Plane<V>*>(storage);
     const std::size_t size = (Buffers<V>::size(network) + 15) / 16 * 16;
@@ -179,27 +196,29 @@ void through_all_layers(const Network& network, int count, const typename V::sca
     for (int depth = 0; depth + 1 < network.layers; ++depth) {
         const bool first = depth == 0;
         if (theta == ThetaIn::none) {
-            first ? layer<true, ThetaIn::none, false>(planes, count, depth)
-                  : layer<false, ThetaIn::none, false>(planes, count, depth);
+            first ? layer<true, ThetaIn::none, false>(planes, count, depth, sums)
+                  : layer<false, ThetaIn::none, false>(planes, count, depth, sums);
             if (network.tangent) theta = ThetaIn::same_as_sigma;
         } else if (theta == ThetaIn::same_as_sigma) {
-            first ? layer<true, ThetaIn::same_as_sigma, true>(planes, count, depth)
-                  : layer<false, ThetaIn::same_as_sigma, true>(planes, count, depth);
+            first ? layer<true, ThetaIn::same_as_sigma, true>(planes, count, depth, sums)
+                  : layer<false, ThetaIn::same_as_sigma, true>(planes, count, depth, sums);
             theta = ThetaIn::own;
         } else {
-            layer<false, ThetaIn::own, true>(planes, count, depth);
+            layer<false, ThetaIn::own, true>(planes, count, depth, sums);
         }
     }
-    const bool add_k = !network.tangent || network.train_last;
-    const bool is_signed = network.layers == 1;
+    const int depth = network.layers - 1;
     for (int b = 0; b < count; ++b) {
-        double *const into = sums + b * V::lanes, *const doubt = doubts + b * V::lanes;
+        const Plane<V>& plane = planes[b];
+        double* const into = plane.tap_of(depth, sums + std::size_t(b) * network.taps * tap_sums * V::lanes);
         if (theta == ThetaIn::none)
-            last<ThetaIn::none>(planes[b], add_k, is_signed, into, doubt);
+            depth == 0 ? plane.template last_layer<true, ThetaIn::none>(depth, into)
+                       : plane.template last_layer<false, ThetaIn::none>(depth, into);
         else if (theta == ThetaIn::same_as_sigma)
-            last<ThetaIn::same_as_sigma>(planes[b], add_k, is_signed, into, doubt);
+            depth == 0 ? plane.template last_layer<true, ThetaIn::same_as_sigma>(depth, into)
+                       : plane.template last_layer<false, ThetaIn::same_as_sigma>(depth, into);
         else
-            last<ThetaIn::own>(planes[b], add_k, is_signed, into, doubt);
+            plane.template last_layer<false, ThetaIn::own>(depth, into);
     }
 }
 

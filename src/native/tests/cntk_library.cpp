@@ -10,14 +10,15 @@ constexpr int pool_step = 2;
 
 // The requests of recursion/cntk.cpp and recursion/layered.cpp.
 struct Request {
-    int channels, height, width, filter, layers, pooled, tangent, train_first, train_last, symmetric, threads;
-    float doubtful_sine;
+    int channels, height, width, filter, pooled, tangent, train_first, symmetric, threads, taps;
+    const int* tap_layers;
+    const double* tap_sines;
 };
 struct LayeredRequest {
     int channels, height, width, tangent, global, steps, threads;
 };
 template <class T>
-using Cntk = int(const Request*, const char*, const T*, int, const T*, int, double*, double*);
+using Cntk = int(const Request*, const char*, const T*, int, const T*, int, double*, double*, double*);
 template <class T>
 using Layered = int(const LayeredRequest*, const LayerStep*, const char*, const T*, int, const T*, int, const int*,
                     long, double*);
@@ -122,25 +123,29 @@ struct State {
     }
 };
 
+// Sigma and Theta behind the last ReLU of `layers` convolutions, gathered as asked.
+struct Kernels {
+    double nngp, tangent;
+};
+
 template <class T>
-double naive_cntk(const Request& request, const T* first, const T* second) {
+Kernels naive_cntk(const Request& request, int layers, const T* first, const T* second) {
     State state(first, second, request.channels, request.height, request.width);
     const double share = 1.0 / (request.filter * request.filter);
     state.each_sigma(&Pairs::filtered, request.filter);
     state.scale(share);
     if (request.train_first) state.add_sigma();
-    for (int layer = 0; layer < request.layers; ++layer) {
+    for (int layer = 0; layer < layers; ++layer) {
         state.relu();
-        if (layer + 1 == request.layers) break;
+        if (layer + 1 == layers) break;
         state.add_sigma();
         state.each_sigma(&Pairs::filtered, request.filter);
         state.theta = state.theta.filtered(request.filter);
         state.scale(share);
     }
-    if (request.train_last) state.add_sigma();
-    const double area = double(request.height) * request.width;
-    const Pairs& wanted = request.tangent ? state.theta : state.sigma;
-    return wanted.sum(request.pooled != 0) / (request.pooled ? area * area : 1);
+    const double area = double(request.height) * request.width, mean = request.pooled ? 1 / (area * area) : 1;
+    return {mean * state.sigma.sum(request.pooled != 0),
+            request.tangent ? mean * state.theta.sum(request.pooled != 0) : 0};
 }
 
 // In float32 the angle of two patches that are almost parallel is known to some 1e-4.
@@ -148,31 +153,49 @@ template <class T>
 void cntk_entries(const char* library, const char* set, const char* name) {
     auto* const cntk = function_of<Cntk<T>>(library, name);
     const double tolerance = sizeof(T) == sizeof(float) ? 3e-4 : 1e-11;
+    const std::vector<std::vector<int>> depths = {{1}, {2}, {4}, {1, 2, 4}};
     for (const int filter : {1, 3, 5})
-        for (const int layers : {1, 2, 4})
+        for (const auto& taps : depths)
             for (int variant = 0; variant < 8; ++variant) {
-                Request request{2, 4, 3, filter, layers, variant & 1, (variant & 2) != 0, (variant & 4) != 0,
-                                0, 0, 2, 0};
-                request.train_last = request.train_first;
-                request.symmetric = variant % 3 == 0;
-                const int size = 2 * 4 * 3, first_count = 5, second_count = request.symmetric ? 5 : 18;
+                const std::vector<double> sines(taps.size(), 0.0);
+                const bool symmetric = variant % 3 == 0;
+                const Request request{2,
+                                      4,
+                                      3,
+                                      filter,
+                                      variant & 1,
+                                      (variant & 2) != 0,
+                                      (variant & 4) != 0,
+                                      symmetric,
+                                      2,
+                                      int(taps.size()),
+                                      taps.data(),
+                                      sines.data()};
+                const int size = 2 * 4 * 3, first_count = 5, second_count = symmetric ? 5 : 18;
                 const auto first = Numbers(1).some<T>(size * first_count), other = Numbers(2).some<T>(size * 18);
-                const auto& second = request.symmetric ? first : other;
-                std::vector<double> out(first_count * second_count, -1), doubt(out);
-                CHECK(cntk(&request, set, first.data(), first_count, second.data(), second_count, out.data(),
-                           doubt.data()) == 0);
-                for (int i = 0; i < first_count; ++i)
-                    for (int j = 0; j < second_count; ++j) {
-                        // an image's angles with itself are exact in the library and acos(1 - rounding) here
-                        if (request.symmetric && i == j) continue;
-                        CHECK_NEAR(out[i * second_count + j],
-                                   naive_cntk(request, first.data() + i * size, second.data() + j * size), tolerance);
-                    }
+                const auto& second = symmetric ? first : other;
+                const int entries = first_count * second_count;
+                std::vector<double> nngp(taps.size() * entries, -1), tangent(nngp), doubt(nngp);
+                CHECK(cntk(&request, set, first.data(), first_count, second.data(), second_count, nngp.data(),
+                           tangent.data(), doubt.data()) == 0);
+                for (std::size_t tap = 0; tap < taps.size(); ++tap)
+                    for (int i = 0; i < first_count; ++i)
+                        for (int j = 0; j < second_count; ++j) {
+                            // an image's angles with itself are exact in the library and acos(1 - rounding) here
+                            if (symmetric && i == j) continue;
+                            const Kernels naive =
+                                naive_cntk(request, taps[tap], first.data() + i * size, second.data() + j * size);
+                            const std::size_t at = tap * entries + i * second_count + j;
+                            CHECK_NEAR(nngp[at], naive.nngp, tolerance);
+                            CHECK_NEAR(tangent[at], naive.tangent, tolerance);
+                        }
             }
-    Request request{1, 1, 1, 3, 1, 0, 1, 1, 1, 0, 1, 0};
+    const int layer = 1;
+    const double sine = 0;
+    const Request request{1, 1, 1, 3, 0, 1, 1, 0, 1, 1, &layer, &sine};
     const T pixel = 1;
-    double out = 0, doubt = 0;
-    CHECK(cntk(&request, "abacus", &pixel, 1, &pixel, 1, &out, &doubt) == 2);
+    double nngp = 0, tangent = 0, doubt = 0;
+    CHECK(cntk(&request, "abacus", &pixel, 1, &pixel, 1, &nngp, &tangent, &doubt) == 2);
 }
 
 template <class T>

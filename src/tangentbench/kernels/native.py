@@ -14,8 +14,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,21 +41,53 @@ class CntkRequest(ctypes.Structure):
     """`Request` in src/native/recursion/cntk.cpp."""
 
     _fields_ = [
-        (name, ctypes.c_int)
-        for name in (
-            "channels",
-            "height",
-            "width",
-            "filter",
-            "layers",
-            "pooled",
-            "tangent",
-            "train_first",
-            "train_last",
-            "symmetric",
-            "threads",
-        )
-    ] + [("doubtful_sine", ctypes.c_float)]
+        *(
+            (name, ctypes.c_int)
+            for name in (
+                "channels",
+                "height",
+                "width",
+                "filter",
+                "pooled",
+                "tangent",
+                "train_first",
+                "symmetric",
+                "threads",
+                "taps",
+            )
+        ),
+        ("tap_layers", ctypes.POINTER(ctypes.c_int)),
+        ("tap_sines", ctypes.POINTER(ctypes.c_double)),
+    ]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One pass through `convolutions[-1]` layers, with kernels taken behind the ReLU of each of `convolutions`.
+
+    convolutions: growing numbers of 3 x 3 (or `filter` x `filter`) convolutions, each the trunk of a network.
+    sines: for each, the sine below which an angle there is doubtful.
+    tangent: whether Theta is wanted beside Sigma.
+    """
+
+    convolutions: tuple[int, ...]
+    sines: tuple[float, ...]
+    pooled: bool
+    tangent: bool
+    train_first: bool
+    filter: int
+
+
+class Swept(NamedTuple):
+    """Behind each tap, float64 (taps, n1, n2), in the paper's scale.
+
+    nngp: of the output. passed: Theta through the ReLU; with a trained last layer the tangent kernel is their sum.
+    doubt: the share of `passed` that comes from doubtful angles.
+    """
+
+    nngp: np.ndarray
+    passed: np.ndarray
+    doubt: np.ndarray
 
 
 @functools.cache
@@ -74,8 +107,7 @@ def load() -> ctypes.CDLL | str:
             ctypes.c_char_p,
             *images,
             *images,
-            ctypes.c_void_p,
-            ctypes.c_void_p,
+            *[ctypes.c_void_p] * len(Swept._fields),
         ]
         rectangle.restype = ctypes.c_int
     library.tangentbench_instruction_set.argtypes = [ctypes.c_int]
@@ -153,34 +185,29 @@ def describe() -> dict[str, Any]:
     }
 
 
-def rectangle(
-    x1: np.ndarray, x2: np.ndarray | None, architecture: CntkSpec, threads: int, doubtful_sine: float = 0.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Kernel of every image of x1 with every image of x2 (with x1 itself if None): float64, (n1, n2).
+def sweep(x1: np.ndarray, x2: np.ndarray | None, wanted: Sweep, threads: int) -> Swept:
+    """Kernels of every image of x1 with every image of x2 (with x1 itself if None) at several depths in one pass.
 
     x1, x2: (n, channels, height, width), contiguous, both float32 or both float64.
-    Beside it, (n1, n2), the share of each that comes from angles with a sine below `doubtful_sine` in the last layer;
-    of an "nngp" kernel, which does not hang on angles, it is zero.
     """
-    symmetric = x2 is None
     second = x1 if x2 is None else x2
     _, channels, height, width = x1.shape
+    taps = len(wanted.convolutions)
     request = CntkRequest(
         channels,
         height,
         width,
-        architecture.filter,
-        architecture.convolutions,
-        architecture.pooling == "gap",
-        architecture.kind == "ntk",
-        architecture.train_first_last,
-        architecture.train_first_last,
-        symmetric,
+        wanted.filter,
+        wanted.pooled,
+        wanted.tangent,
+        wanted.train_first,
+        x2 is None,
         threads,
-        doubtful_sine,
+        taps,
+        (ctypes.c_int * taps)(*wanted.convolutions),
+        (ctypes.c_double * taps)(*wanted.sines),
     )
-    # zeros, so that a core built before it could doubt is believed
-    out, doubt = np.zeros((2, len(x1), len(second)))
+    swept = Swept(*np.zeros((len(Swept._fields), taps, len(x1), len(second))))
     status = getattr(library(), f"tangentbench_cntk_{x1.dtype.name}")(
         ctypes.byref(request),
         chosen_instruction_set().encode(),
@@ -188,8 +215,7 @@ def rectangle(
         len(x1),
         second.ctypes.data,
         len(second),
-        out.ctypes.data,
-        doubt.ctypes.data,
+        *(values.ctypes.data for values in swept),
     )
     if status == OUT_OF_MEMORY:
         raise InvalidKernelInput(
@@ -198,4 +224,23 @@ def rectangle(
         )
     if status == UNKNOWN_INSTRUCTION_SET:
         raise UnknownName("instruction set", chosen_instruction_set(), instruction_sets())
-    return out, doubt
+    return swept
+
+
+def rectangle(
+    x1: np.ndarray, x2: np.ndarray | None, architecture: CntkSpec, threads: int, doubtful_sine: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """One kernel of `sweep`, float64 (n1, n2), and the share of it that comes from doubtful angles.
+
+    Of an "nngp" kernel, which does not depend on angles to first order, that share is zero.
+    """
+    tangent, trained = architecture.kind == "ntk", architecture.train_first_last
+    pooled, depths = architecture.pooling == "gap", (architecture.convolutions,)
+    swept = sweep(x1, x2, Sweep(depths, (doubtful_sine,), pooled, tangent, trained, architecture.filter), threads)
+    nngp, passed, doubt = (values[0] for values in swept)
+    if not tangent:
+        return nngp, doubt
+    if not trained:
+        return passed, doubt
+    whole = passed + nngp
+    return whole, np.divide(doubt * passed, whole, out=np.zeros_like(whole), where=whole > 0)
