@@ -30,8 +30,10 @@ import jax  # noqa: E402 - reads the settings above
 import numpy as np  # noqa: E402
 
 from tangentbench.atomic import written_whole  # noqa: E402
-from tangentbench.kernels import cntk, native, oracle  # noqa: E402
-from tangentbench.kernels.architecture import CntkSpec  # noqa: E402
+from tangentbench.kernels import cntk  # noqa: E402
+from tangentbench.kernels._backends import native  # noqa: E402
+from tangentbench.kernels._backends.neural_tangents import kernel_function  # noqa: E402
+from tangentbench.kernels.architectures import vanilla  # noqa: E402
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "cntk.md"
 SIDE, CHANNELS = 32, 3
@@ -94,8 +96,8 @@ def ours(
 
 def theirs(setting: Setting, repeats: int) -> tuple[Seconds, int]:
     """Seconds per entry of neural-tangents and the batch side it did best at by the wall clock."""
-    architecture = CntkSpec.checked(setting.depth, setting.pooling, "ntk", None, 3)
-    kernel = jax.jit(oracle.kernel_function(architecture))
+    network = vanilla(setting.depth, setting.pooling, setting.pooling == "flatten")
+    kernel = jax.jit(kernel_function(network, "ntk"))
     measured = []
     for batch in setting.theirs:
         first, second = jax.numpy.asarray(images(batch)), jax.numpy.asarray(images(batch, seed=1))

@@ -20,8 +20,9 @@ os.environ["OMP_NUM_THREADS"] = str(THREADS)
 
 import numpy as np  # noqa: E402 - reads the settings above
 
-from tangentbench.kernels import layered_kernel, myrtle, native  # noqa: E402
-from tangentbench.kernels.architecture import Kind  # noqa: E402
+from tangentbench.kernels import exact, myrtle  # noqa: E402
+from tangentbench.kernels._backends import native  # noqa: E402
+from tangentbench.kernels.exact import Kind  # noqa: E402
 from tangentbench.studies.survey.measure.regimes import NeuralTangents  # noqa: E402
 
 OURS_AT_ONCE = 16
@@ -48,7 +49,7 @@ def race(depth: int, kind: Kind, side: int, batches: list[int], repeats: int) ->
     first, second = images(OURS_AT_ONCE, side, 0), images(OURS_AT_ONCE, side, 1)
 
     def ours() -> np.ndarray:
-        return layered_kernel(first, second, network, kind, backend="native", threads=THREADS)
+        return exact(first, second, network, kind, backend="native", threads=THREADS)
 
     measured = []
     for batch in batches:

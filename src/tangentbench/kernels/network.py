@@ -13,7 +13,6 @@ sums of a convolution, and without them for a dense layer,
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
@@ -62,7 +61,7 @@ class Maths(Protocol):
     def activated(self, state: Covariances, layer: ActivationLayer) -> Covariances: ...
 
 
-class Layer(ABC):
+class Layer:
     """A layer without weights that leaves sizes, channels and covariances alone; every layer changes some of it."""
 
     operation: ClassVar[str]
@@ -79,6 +78,9 @@ class Layer(ABC):
     def gaussian_after(self, gaussian: bool, size: Size) -> bool:
         """Whether what comes out is Gaussian, so that an activation may follow; refuses what has no analytic kernel."""
         return gaussian
+
+    def refuse_tangent(self) -> None:
+        """An error where the layer's tangent kernel is infinite."""
 
     def covariances(self, state: Covariances, maths: Maths) -> Covariances:
         raise NotImplementedError
@@ -97,6 +99,10 @@ class Layer(ABC):
 
     def pair_operations(self, size: Size, maps: int) -> float:
         """Of one entry of the exact kernel, with Sigma alone (maps = 1) or Theta beside it (2)."""
+        return 0.0
+
+    def orders(self, size: Size) -> float:
+        """Binary orders that variances gain, or lose to the zeros around an image, in a layer on maps of this size."""
         return 0.0
 
     def described(self) -> dict[str, Any]:
@@ -174,6 +180,16 @@ class Convolution(Weighted):
     def covariances(self, state: Covariances, maths: Maths) -> Covariances:
         return self.with_own_weights(state.mapped(lambda maps: maths.window_sum(maps, self)), self.filter**2)
 
+    def orders(self, size: Size) -> float:
+        """The largest eigenvalue of the window sum over maps with zeros around them, over the window."""
+        reached = [sum(math.cos(math.pi * k / (side + 1)) for k in self._offsets(side)) for side in size]
+        grown = self.weight_variance * math.prod(reached) / self.filter**2
+        return math.log2(grown) if grown > 0 and not self.bias_variance else 0.0
+
+    def _offsets(self, side: int) -> range:
+        reach = min(self.filter // 2, side - 1)
+        return range(-reach, reach + 1)
+
     def weight_shapes(self, name: str, channels: int, size: Size) -> Shapes:
         yield from self.shapes(name, (self.channels, channels, self.filter, self.filter))
 
@@ -244,6 +260,15 @@ class ActivationLayer(Layer):
             )
         return False
 
+    def refuse_tangent(self) -> None:
+        if self.record.derivative is None:
+            raise InvalidKernelInput(
+                f"the activation {self.record.name} jumps, so its tangent kernel is infinite: ask for kind='nngp'"
+            )
+
+    def orders(self, size: Size) -> float:
+        return 0.0 if self.slope is None else math.log2((1.0 + self.slope**2) / 2)
+
     def covariances(self, state: Covariances, maths: Maths) -> Covariances:
         return maths.activated(state, self)
 
@@ -283,7 +308,7 @@ class LeakyRelu(ActivationLayer):
     slope: float
 
     def __post_init__(self) -> None:
-        if not _is_finite(self.slope):
+        if not is_finite(self.slope):
             raise InvalidKernelInput(f"the slope of a leaky ReLU is {self.slope!r}: it is a finite number")
 
     @property
@@ -298,9 +323,21 @@ class Pointwise(ActivationLayer):
     function: Activation
     slope: ClassVar[None] = None  # type: ignore[misc]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, Activation):
+            raise InvalidKernelInput(f"the activation is {self.function!r}: give a record of theory.activations")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pointwise, (self.function.name, dict(self.function.parameters))
+
     @property
     def record(self) -> Activation:
         return self.function
+
+
+def pointwise(name: str, parameters: Mapping[str, float]) -> ActivationLayer:
+    """The layer of an activation of theory.activations by its name."""
+    return Pointwise(activation(name, **parameters))
 
 
 @dataclass(frozen=True)
@@ -423,6 +460,9 @@ class Residual(Layer):
     def homogeneous(self) -> bool:
         return all(layer.homogeneous for branch in self.inner() for layer in branch)
 
+    def orders(self, size: Size) -> float:
+        return max(sum(orders_behind(branch, size), 0.0) for branch in self.inner())
+
     def covariances(self, state: Covariances, maths: Maths) -> Covariances:
         return propagated(self.main, state, maths).plus(propagated(self.shortcut, state, maths))
 
@@ -492,6 +532,15 @@ def size_behind(layers: Sequence[Layer], size: Size) -> Size:
     return size
 
 
+def orders_behind(layers: Sequence[Layer], size: Size) -> list[float]:
+    """What each layer adds to the binary order of the variances."""
+    found = []
+    for layer in layers:
+        found.append(layer.orders(size))
+        size = layer.size_after(size)
+    return found
+
+
 def _behind(layers: Sequence[Layer], size: Size, channels: int) -> tuple[Size, int]:
     for layer in layers:
         size, channels = layer.size_after(size), layer.channels_after(channels, size)
@@ -509,6 +558,11 @@ def flat(layers: Sequence[Layer]) -> Iterator[Layer]:
     for layer in layers:
         branches = layer.inner()
         yield from (one for branch in branches for one in flat(branch)) if branches else (layer,)
+
+
+def mixes_positions(trunk: Sequence[Layer]) -> bool:
+    """Whether equal positions of two images depend on unequal ones: pooling does that."""
+    return any(layer.operation == "average_pool" for layer in flat(trunk))
 
 
 def description(network: Sequence[Layer]) -> dict[str, Any]:
@@ -586,7 +640,7 @@ def is_integer(value: Any) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool | np.bool_)
 
 
-def _is_finite(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -605,7 +659,7 @@ def _check_truth(**values: Any) -> None:
 def _check_weights(layer: Weighted) -> None:
     for name in ("weight_variance", "bias_variance"):
         value = getattr(layer, name)
-        if not _is_finite(value) or value < 0:
+        if not is_finite(value) or value < 0:
             raise InvalidKernelInput(f"{name} is {value!r}: a variance is a finite number and not negative")
         object.__setattr__(layer, name, float(value))
     _check_truth(trained=layer.trained)
