@@ -17,10 +17,10 @@ import yaml
 from tangentbench.atomic import written_whole
 from tangentbench.gram.matrix import DenseMatrix
 from tangentbench.kernels import cntk, layered_kernel, myrtle
+from tangentbench.kernels.network import covariance_operations
 from tangentbench.paths import Paths, find_root
 from tangentbench.solvers.cholesky import factorise
 from tangentbench.studies.survey.measure.regimes import NeuralTangents
-from tangentbench.studies.survey.operations import covariance_operations
 from tangentbench.suite.provenance import cpu_model
 from tangentbench.theory.quadrature import expectation
 from tangentbench.training.engines.kernel_flow import integrate

@@ -11,7 +11,7 @@ import torch
 from tangentbench import device
 from tangentbench.cli.doctor import compute
 from tangentbench.device import DEVICE_VARIABLE, NoSuchDevice, choose, current, on_gpu
-from tangentbench.kernels import native, recursion_triton
+from tangentbench.kernels._backends import native, triton
 from tangentbench.studies.registry import Context
 
 
@@ -63,7 +63,7 @@ def test_doctor_names_the_backend_of_the_device_that_is_set(
 ) -> None:
     gpus(monkeypatch, 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a GPU")
-    monkeypatch.setattr(recursion_triton, "installed", lambda: True)
+    monkeypatch.setattr(triton, "installed", lambda: True)
     monkeypatch.setattr(native, "available", lambda: True)
     assert compute(name)["CNTK backend"] == backend
 

@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "tangentbench"
 MOST = 8
 COMMAND_LINES = ("cli", "suite/steps.py")
 """A command's parameters are its options."""
-TRITON = ("kernels/plane_triton.py",)
+TRITON = ("kernels/_backends/triton_plane.py",)
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:

@@ -13,7 +13,7 @@ from small_project import ROOT, Project
 
 from tangentbench.cli.main import COMMANDS, group
 from tangentbench.cli.output import duration
-from tangentbench.kernels.cntk import BACKENDS
+from tangentbench.kernels.choice import BACKENDS
 from tangentbench.paths import HOME_VARIABLE, Paths
 from tangentbench.studies.work import work_model
 from tangentbench.suite.catalogue import load_catalogue

@@ -91,7 +91,7 @@ def test_every_rule_runs_in_the_image(image_file: Path, project: Project, built_
 def test_checkouts_code_runs_with_the_images_core(image_file: Path, project: Project) -> None:
     for core in (project.root / "src").rglob("*.so"):
         core.unlink()
-    script = "from tangentbench.kernels import native; print(native.__file__, native.describe()['library'])"
+    script = "from tangentbench.kernels._backends import native; print(native.__file__, native.describe()['library'])"
     inside = f'cd {project.root} && PYTHONPATH=$PWD/src python -c "{script}"'
     done = apptainer("exec", NO_PRIVS, "--bind", project.root, image_file, "sh", "-c", inside)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from image_engine import COMMIT, IMAGE, MOUNTED_SETTINGS, Engine, missing_tools
 from small_project import copy_checkout
 
 from tangentbench import __version__
-from tangentbench.kernels import native
+from tangentbench.kernels._backends import native
 
 pytestmark = [
     pytest.mark.image,

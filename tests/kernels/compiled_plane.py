@@ -14,7 +14,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from tangentbench.kernels.plane_triton import plane
+from tangentbench.kernels._backends.triton_plane import plane
 
 SIZES = {"HEIGHT": 32, "WIDTH": 32, "BLOCK_HEIGHT": 32, "BLOCK_WIDTH": 32, "CHANNELS": 3, "LAYERS": 10, "REACH": 1}
 CHOICES: dict[str, Any] = {

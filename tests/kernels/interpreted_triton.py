@@ -13,8 +13,10 @@ import pytest
 from images import TOLERANCE, channels_first, images, nearly_constant, relative_error
 
 from tangentbench.errors import TangentbenchError
-from tangentbench.kernels import cntk, native, recursion_triton
-from tangentbench.kernels.architecture import CntkSpec
+from tangentbench.kernels import cntk
+from tangentbench.kernels._backends import native, triton
+from tangentbench.kernels.architectures import vanilla
+from tangentbench.kernels.network import parts
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -44,11 +46,14 @@ def test_nearly_constant_images_hold_in_float32(depth: int, pooling: Any, side: 
     """Against the core in float64; the kernel alone misses the tolerance, and doubts what the core doubts."""
     batch = nearly_constant(2, side)
     exact = cntk(batch.astype(np.float64), depth=depth, pooling=pooling)
-    pixels, architecture = channels_first(batch), CntkSpec.checked(depth, pooling, "ntk", None, 3)
+    pixels, (trunk, gather, _) = channels_first(batch), parts(vanilla(depth, pooling, pooling == "flatten"))
     for second in (None, pixels):
-        alone, doubt = recursion_triton.rectangle(pixels, second, architecture, 0.05)
-        assert np.abs(alone / exact - 1).max() > TOLERANCE["float32"]
-        np.testing.assert_allclose(doubt, native.rectangle(pixels, second, architecture, 1, 0.05)[1], atol=1e-3)
+        call = (pixels, second, trunk, gather, [len(trunk)])
+        alone = triton.sums(*call, doubtful_sine=0.05)
+        core = native.sums(*call, doubtful_sine=0.05)
+        double = native.sums(*(None if x is None else x.astype(np.float64) for x in call[:2]), *call[2:])
+        assert np.abs(alone.ntk / double.ntk - 1).max() > TOLERANCE["float32"]
+        np.testing.assert_allclose(alone.doubt, core.doubt, atol=1e-3)
     value = cntk(batch, depth=depth, pooling=pooling, backend="triton")
     assert np.abs(value / exact - 1).max() < TOLERANCE["float32"]
 
@@ -57,14 +62,14 @@ def test_symmetric_matrix_takes_half_the_programs_and_equals_the_whole(monkeypat
     batch = images(3, 4, 4)
     whole = cntk(batch, batch, 4, "flatten", backend="triton")
     pairs = []
-    real = recursion_triton.pair_sums
+    real = triton.pair_sums
     monkeypatch.setattr(
-        recursion_triton,
+        triton,
         "pair_sums",
         lambda a, b, rows, *rest: (pairs.append(len(rows)), real(a, b, rows, *rest))[1],  # type: ignore[func-returns-value]
     )
     half = cntk(batch, depth=4, pooling="flatten", backend="triton")
-    assert pairs == [6]
+    assert pairs == [6, 6]
     np.testing.assert_allclose(half, whole, rtol=1e-12)
 
 
@@ -78,7 +83,7 @@ def test_identical_constant_and_empty_images_are_exact() -> None:
 def test_launches_cut_the_pairs_without_changing_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = images(2, 3, 3), images(3, 3, 3, seed=1)
     whole = cntk(first, second, 3, "gap", backend="triton")
-    monkeypatch.setattr(recursion_triton, "PARTIAL_BYTES", 8 * 9 * 4)
+    monkeypatch.setattr(triton, "PARTIAL_BYTES", 8 * 9 * 4)
     np.testing.assert_array_equal(cntk(first, second, 3, "gap", backend="triton"), whole)
 
 

@@ -9,8 +9,9 @@ import pytest
 from images import TOLERANCE, images, relative_error
 
 from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.kernels import cntk, native
-from tangentbench.kernels.architecture import InvalidKernelInput
+from tangentbench.kernels import cntk
+from tangentbench.kernels._backends import native
+from tangentbench.kernels.network import InvalidKernelInput
 
 BACKENDS = [
     pytest.param(

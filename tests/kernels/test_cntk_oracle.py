@@ -10,9 +10,12 @@ import pytest
 from images import TOLERANCE, channels_first, images, nearly_constant, relative_error
 from sklearn.datasets import load_sample_image
 
-from tangentbench.kernels import cntk, native, recursion_torch
-from tangentbench.kernels.architecture import CntkSpec
-from tangentbench.kernels.small_angles import DOUBTFUL_SHARE
+from tangentbench.kernels import cntk
+from tangentbench.kernels._backends import native
+from tangentbench.kernels._backends import torch as in_torch
+from tangentbench.kernels._precision import DOUBTFUL_SHARE
+from tangentbench.kernels.architectures import vanilla
+from tangentbench.kernels.network import parts
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native core was not built here")
 KINDS = [("ntk", True), ("ntk", False), ("nngp", None)]
@@ -154,8 +157,12 @@ def test_torch_holds_nearly_constant_images_in_float32(pooling: Any, depth: int)
     """Against neural-tangents in float64; the recursion alone misses the tolerance."""
     batch = nearly_constant(3, 8 if pooling == "flatten" else 5)
     exact = cntk(batch.astype(np.float64), batch.astype(np.float64), depth, pooling, backend="neural-tangents")
-    alone, _ = recursion_torch.rectangle(channels_first(batch), None, CntkSpec.checked(depth, pooling, "ntk", None, 3))
-    assert np.abs(alone / exact - 1).max() > TOLERANCE["float32"]
+    trunk, gather, _ = parts(vanilla(depth, pooling, pooling == "flatten"))
+    alone, whole = (
+        in_torch.sums(channels_first(one), None, trunk, gather, [len(trunk)]).ntk
+        for one in (batch, batch.astype(np.float64))
+    )
+    assert np.abs(alone / whole - 1).max() > TOLERANCE["float32"]
     for value in (
         cntk(batch, depth=depth, pooling=pooling, backend="torch"),
         cntk(batch, batch, depth, pooling, backend="torch"),
@@ -165,17 +172,21 @@ def test_torch_holds_nearly_constant_images_in_float32(pooling: Any, depth: int)
 
 @needs_native
 @pytest.mark.parametrize("pooling", ["gap", "flatten"])
-def test_torch_doubts_what_the_core_doubts(pooling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In whole squares, in rectangles, and however the squares are cut into blocks."""
+def test_torch_doubts_at_least_what_the_core_doubts(pooling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whole squares, in rectangles, and however the pairs are cut; torch counts the angles of every layer."""
     batch = channels_first(np.concatenate([nearly_constant(3, 5), images(2, 5, 5).astype(np.float32)]))
-    architecture, sine = CntkSpec.checked(11, pooling, "ntk", None, 3), 0.015
+    trunk, gather, _ = parts(vanilla(11, pooling, pooling == "flatten"))
     for second in (None, batch[1:]):
-        expected = native.rectangle(batch, second, architecture, 1, sine)[1]
+        call = (batch, second, trunk, gather, [len(trunk)])
+        expected = native.sums(*call, doubtful_sine=0.015).doubt
         assert 0 < (expected > DOUBTFUL_SHARE).mean() < 1
-        for size in ((5, 5), (2, 3), (1, 2)):
-            monkeypatch.setattr(recursion_torch, "block", lambda *_, size=size: size)
-            doubt = recursion_torch.rectangle(batch, second, architecture, sine)[1]
-            np.testing.assert_allclose(doubt, expected, atol=1e-3)
+        whole = in_torch.sums(*call, doubtful_sine=0.015).doubt
+        identical = np.zeros(whole.shape, dtype=bool) if second is None else np.eye(5, 4, k=-1, dtype=bool)[None]
+        assert ((whole > DOUBTFUL_SHARE) | identical)[expected > DOUBTFUL_SHARE].all()
+        assert (whole > DOUBTFUL_SHARE).mean() < 1
+        monkeypatch.setattr(in_torch, "CPU_BYTES", 1)
+        np.testing.assert_allclose(in_torch.sums(*call, doubtful_sine=0.015).doubt, whole, atol=1e-6)
+        monkeypatch.undo()
 
 
 @needs_native
@@ -183,12 +194,12 @@ def test_only_doubtful_entries_are_computed_again(monkeypatch: pytest.MonkeyPatc
     """A sky among other images costs its own entries in double; which they are does not depend on the tile."""
     computed = []
 
-    def counted(x1: Any, x2: Any, *arguments: Any) -> Any:
+    def counted(x1: Any, x2: Any, *arguments: Any, **options: Any) -> Any:
         computed.append((x1.dtype.name, len(x1), len(x1 if x2 is None else x2)))
-        return whole(x1, x2, *arguments)
+        return whole(x1, x2, *arguments, **options)
 
-    whole = native.rectangle
-    monkeypatch.setattr(native, "rectangle", counted)
+    whole = native.sums
+    monkeypatch.setattr(native, "sums", counted)
     batch = images(20, 8, 8).astype(np.float32)
     cntk(batch, batch[:4], depth=21, pooling="flatten")
     assert [dtype for dtype, *_ in computed] == ["float32"]

@@ -95,5 +95,5 @@ def test_bits_do_not_depend_on_threads_or_tiles(pooling: Any, monkeypatch: pytes
     batch = images(37, 6, 6).astype(np.float32)
     whole = cntk(batch, depth=6, pooling=pooling, threads=1)
     assert np.array_equal(whole, cntk(batch, depth=6, pooling=pooling, threads=3))
-    monkeypatch.setattr(sys.modules["tangentbench.kernels.cntk"], "BLOCK_LIMIT", 16)
+    monkeypatch.setattr(sys.modules["tangentbench.kernels._passes"], "BLOCK_LIMIT", 16)
     assert np.array_equal(whole, cntk(batch, depth=6, pooling=pooling, threads=2))

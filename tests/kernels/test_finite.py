@@ -11,10 +11,9 @@ from images import images, relative_error
 from torch.utils.flop_counter import FlopCounterMode
 
 from tangentbench.errors import UnknownName
-from tangentbench.kernels import empirical_ntk, layered_kernel, myrtle, resnet50
-from tangentbench.kernels.finite import costs, finite_ntk
-from tangentbench.kernels.layer_list import forward, initial_weights
-from tangentbench.kernels.layers import forward_operations
+from tangentbench.kernels import empirical_ntk, exact, myrtle, resnet50
+from tangentbench.kernels.finite import costs, finite_ntk, initial_weights
+from tangentbench.kernels.network import forward_operations, through
 
 SHAPE = (8, 8, 3)
 
@@ -22,7 +21,7 @@ SHAPE = (8, 8, 3)
 def network_and_inputs(network: Any, count: int = 4) -> Any:
     weights = {name: one.double() for name, one in initial_weights(network, SHAPE, 0).items()}
     batch = torch.from_numpy(images(count, 8, 8).transpose(0, 3, 1, 2).copy())
-    return (lambda tensors, x: forward(network, tensors, x)), weights, batch
+    return (lambda tensors, x: through(network, tensors, x)), weights, batch
 
 
 @pytest.mark.parametrize("network", [myrtle(channels=4, outputs=2), resnet50((1, 1), width=2, outputs=2)])
@@ -61,11 +60,11 @@ def test_the_mean_over_starts_is_the_analytic_kernel() -> None:
     values = []
     for seed in range(24):
         weights = initial_weights(network, SHAPE, seed)
-        kernel, _ = finite_ntk(lambda tensors, x: forward(network, tensors, x), weights, batch, forward_operations=1e6)
+        kernel, _ = finite_ntk(lambda tensors, x: through(network, tensors, x), weights, batch, forward_operations=1e6)
         values.append(kernel.numpy())
-    exact = layered_kernel(images(2, 8, 8), network=network)
+    limit = exact(images(2, 8, 8), network=network)
     error = np.std(values, axis=0, ddof=1) / np.sqrt(len(values))
-    assert (np.abs(np.mean(values, axis=0) - exact) < 3 * error).all()
+    assert (np.abs(np.mean(values, axis=0) - limit) < 3 * error).all()
     assert (error < 0.1 * exact).all()
 
 
@@ -74,7 +73,7 @@ def test_forward_operations_are_those_torch_counts(network: Any) -> None:
     """torch counts products only: pooling, ReLU and sums add little."""
     weights, batch = initial_weights(network, (16, 16, 3), 0), torch.randn(1, 3, 16, 16)
     with FlopCounterMode(display=False) as counter:
-        forward(network, weights, batch)
+        through(network, weights, batch)
     ours = forward_operations(network, 16, 16, 3)
     assert counter.get_total_flops() <= ours <= 1.25 * counter.get_total_flops()
 
@@ -83,5 +82,5 @@ def test_outputs_have_the_variance_of_the_nngp_kernel() -> None:
     network = myrtle(channels=64, outputs=512)
     function, weights, batch = network_and_inputs(network, 2)
     outputs = function(weights, batch)
-    exact = layered_kernel(images(2, 8, 8), network=network, kind="nngp")
-    assert np.abs((outputs @ outputs.T / 512).numpy() / exact - 1).max() < 0.35
+    limit = exact(images(2, 8, 8), network=network, kind="nngp")
+    assert np.abs((outputs @ outputs.T / 512).numpy() / limit - 1).max() < 0.35

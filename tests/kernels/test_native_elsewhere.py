@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tangentbench.kernels import native
+from tangentbench.kernels._backends import native
 
 needs_core = pytest.mark.skipif(not native.available(), reason="the native core was not built")
 OWN = native.LIBRARY

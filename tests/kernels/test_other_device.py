@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from second_device import lazy_device
 
-from tangentbench.kernels import gradient_features, recursion_torch
-from tangentbench.kernels.architecture import CntkSpec
+from tangentbench.kernels import gradient_features
+from tangentbench.kernels._backends import torch as in_torch
+from tangentbench.kernels.architectures import vanilla
 from tangentbench.kernels.gradient_features import GradientKernel
+from tangentbench.kernels.network import parts
 from tangentbench.networks.ntk_cnn import NtkCnnNets, NtkCnnSpec  # type: ignore[attr-defined]
 
 
@@ -21,10 +23,12 @@ def test_gradient_features_there_are_the_cpus(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_torch_recursion_there_is_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    architecture = CntkSpec.checked(3, "flatten", "ntk", None, 3)
+    trunk, gather, _ = parts(vanilla(3, "flatten"))
     images = np.random.default_rng(0).random((3, 2, 4, 4))
-    here = recursion_torch.rectangle(images, None, architecture, 0.5, "cpu")
-    monkeypatch.setattr(recursion_torch, "current", lazy_device)
-    there = recursion_torch.rectangle(images, None, architecture, 0.5)
-    np.testing.assert_allclose(there, here, rtol=1e-6)
-    assert (there[1] > 0).any()
+    call = (images, None, trunk, gather, [2, len(trunk)])
+    here = in_torch.sums(*call, doubtful_sine=0.5)
+    monkeypatch.setattr(in_torch, "current", lazy_device)
+    there = in_torch.sums(*call, doubtful_sine=0.5)
+    for one, other in ((there.nngp, here.nngp), (there.ntk, here.ntk), (there.doubt, here.doubt)):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert (there.doubt > 0).any()

@@ -13,7 +13,8 @@ import pytest
 from tangentbench.claims import evaluate
 from tangentbench.datasets import Dataset
 from tangentbench.errors import InvalidConfig
-from tangentbench.kernels.layers import AveragePool, Convolution, Dense, GlobalAveragePool, Relu, resnet50
+from tangentbench.kernels.architectures import resnet50
+from tangentbench.kernels.network import AveragePool, Convolution, Dense, GlobalAveragePool, Relu, covariance_operations
 from tangentbench.paths import Paths, find_root
 from tangentbench.studies.registry import Context, figure_function
 from tangentbench.studies.settings import Settings, read_settings
@@ -27,7 +28,6 @@ from tangentbench.studies.survey.measure.measurement import (
 )
 from tangentbench.studies.survey.measure.regimes import NeuralTangents, Ours
 from tangentbench.studies.survey.measure.stages import timed
-from tangentbench.studies.survey.operations import covariance_operations
 from tangentbench.studies.survey.settings import AgainstImages, AgainstSide, ResNet50, Timing
 from tangentbench.suite.catalogue import load_catalogue
 

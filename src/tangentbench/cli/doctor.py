@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import subprocess
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -105,11 +104,12 @@ def training_core() -> str:
 
 
 def cntk_backend(gpu: bool) -> str:
-    from tangentbench.kernels.cntk import chosen_backend
+    from tangentbench.kernels.architectures import vanilla
+    from tangentbench.kernels.choice import explained
+    from tangentbench.kernels.network import parts
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return chosen_backend("auto", gpu=gpu)
+    trunk, gather, _ = parts(vanilla(3))
+    return explained("auto", trunk, gather, (32, 32), gpu)[0]
 
 
 def jobs(paths: Paths, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -141,7 +141,6 @@ def first_version(programs: Sequence[str]) -> str | None:
 
 
 def native_core() -> str:
-    if importlib.util.find_spec("tangentbench.kernels.native") is None:
-        return "none in this version"
-    native = importlib.import_module("tangentbench.kernels.native")
+    from tangentbench.kernels._backends import native
+
     return ", ".join(f"{key} {value}" for key, value in native.describe().items())

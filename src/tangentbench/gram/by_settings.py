@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from tangentbench.errors import TangentbenchError, UnknownName
 from tangentbench.gram.store import Array, Kernel
-from tangentbench.kernels.cntk import Backend, cntk
-from tangentbench.kernels.fully_connected import ntk
+from tangentbench.kernels.choice import Backend
+from tangentbench.kernels.dense import ntk
+from tangentbench.kernels.exact import cntk
 
 KERNELS: dict[str, Callable[..., Array]] = {"cntk": cntk, "ntk": ntk}
 NOT_SETTINGS = {"x1", "x2", "computing"}
@@ -40,4 +43,4 @@ def named_kernel(
 
 def flat_ntk(x1: Array, x2: Array | None, **settings: Any) -> Array:
     """The kernel of a fully connected network, which sees an image as one vector."""
-    return ntk(x1.reshape(len(x1), -1), None if x2 is None else x2.reshape(len(x2), -1), **settings)
+    return np.asarray(ntk(x1.reshape(len(x1), -1), None if x2 is None else x2.reshape(len(x2), -1), **settings))

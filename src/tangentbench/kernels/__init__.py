@@ -1,6 +1,7 @@
 """Kernels of wide networks.
 
-`cntk`, `ntk`, `layered_kernel` (of `myrtle`, `resnet50` or a list of `kernels.layers`): exact, infinitely wide.
+`cntk`, `ntk`, `exact` (of `myrtle`, `resnet50` or any layers of `kernels.network`): exact, infinitely wide. `plan` says
+what would compute one and for how long.
 `empirical_ntk`, `npk`: of finite networks and of their gates.
 Matrices on disk are in `tangentbench.gram`, what is fitted on them in `tangentbench.solvers`.
 """
@@ -8,27 +9,32 @@ Matrices on disk are in `tangentbench.gram`, what is fitted on them in `tangentb
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tangentbench.kernels.cntk import cntk
-from tangentbench.kernels.fully_connected import ntk
-from tangentbench.kernels.layered import layered_kernel
-from tangentbench.kernels.layers import myrtle, resnet50
+from tangentbench.kernels.architectures import myrtle, resnet50
+from tangentbench.kernels.choice import plan
+from tangentbench.kernels.dense import ntk
+from tangentbench.kernels.exact import Kernels, cntk, exact
 
 if TYPE_CHECKING:
-    from tangentbench.kernels.empirical import empirical_ntk
-    from tangentbench.kernels.path_kernel import neural_path_kernel as npk
+    from tangentbench.kernels.finite import empirical_ntk
+    from tangentbench.kernels.path import neural_path_kernel as npk
 
 __all__ = [
+    "Kernels",
     "cntk",
     "empirical_ntk",
+    "exact",
     "layered_kernel",
     "myrtle",
     "npk",
     "ntk",
+    "plan",
     "resnet50",
 ]
 
+layered_kernel = exact
+
 # These two need torch, whose import takes longer than many a tile of a Gram matrix.
-_ON_DEMAND = {"empirical_ntk": ("empirical", "empirical_ntk"), "npk": ("path_kernel", "neural_path_kernel")}
+_ON_DEMAND = {"empirical_ntk": ("finite", "empirical_ntk"), "npk": ("path", "neural_path_kernel")}
 
 
 def __getattr__(name: str) -> Any:

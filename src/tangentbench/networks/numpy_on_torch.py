@@ -30,6 +30,13 @@ def elementwise(function: Callable[[np.ndarray], np.ndarray], values: Tensor) ->
     return tensor.to(device=values.device, dtype=values.dtype)
 
 
+def differentiable(function: Callable[[np.ndarray], np.ndarray], values: Tensor) -> Tensor:
+    """function(values) by torch's functions alone, on any device, so that torch can differentiate it."""
+    result: Any = function(TensorArray(values))  # type: ignore[arg-type]
+    tensor: Tensor = result.tensor
+    return tensor.to(values.dtype)
+
+
 class TensorArray(np.lib.mixins.NDArrayOperatorsMixin):
     """A tensor that numpy's elementwise functions take for an array."""
 

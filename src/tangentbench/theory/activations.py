@@ -14,9 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import erf as error_function
 from scipy.special import ndtr, owens_t
 
 from tangentbench.errors import TangentbenchError, UnknownName
+from tangentbench.theory.gaussian_pairs import (
+    PairDual,
+    erf_pair,
+    exponential_pair,
+    hermite2_pair,
+    identity_pair,
+    leaky_relu_pair,
+    selu_pair,
+    shifted_relu_pair,
+    step_pair,
+)
 from tangentbench.theory.quadrature import Function, gaussian_density
 
 Maker = Callable[..., "Activation"]
@@ -44,6 +56,8 @@ class Activation:
     """d sigma_hat / d rho."""
     mu: float | None = None
     """The coefficient of non-linearity of the normalised version (appendix C.4)."""
+    pair: PairDual | None = None
+    """E[sigma(a) sigma(b)] and E[sigma'(a) sigma'(b)] for centred Gaussians of any variances."""
     parameters: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -95,6 +109,7 @@ def identity() -> Activation:
         dual=lambda rho: np.array(rho, dtype=float),
         dual_derivative=lambda rho: np.ones_like(rho, dtype=float),
         mu=0.0,
+        pair=identity_pair,
     )
 
 
@@ -109,6 +124,7 @@ def hermite2() -> Activation:
         dual=lambda rho: np.square(rho),
         dual_derivative=lambda rho: 2.0 * np.asarray(rho),
         mu=1.0,
+        pair=hermite2_pair,
     )
 
 
@@ -139,6 +155,7 @@ def leaky(name: str, label: str, slope: float, parameters: Mapping[str, float]) 
         dual=dual,
         dual_derivative=lambda rho: odd + even * np.arcsin(rho) * 2.0 / np.pi,
         mu=1.0 - odd / ((1.0 + slope**2) / 2.0 - 4.0 * even / (2.0 * np.pi)),
+        pair=leaky_relu_pair(slope),
         parameters=parameters,
     )
 
@@ -155,6 +172,21 @@ def tanh() -> Activation:
 
 
 @register
+def erf() -> Activation:
+    """The error function; at variances v and v' its dual is that of correlation 2 c / sqrt((1 + 2 v) (1 + 2 v'))."""
+    return Activation(
+        name="erf",
+        label="erf",
+        function=lambda x: error_function(x),
+        derivative=lambda x: np.multiply(np.exp(-np.square(x)), 2.0 / np.pi**0.5),
+        dual=lambda rho: 2.0 / np.pi * np.arcsin(np.asarray(rho) * 2.0 / 3.0),
+        dual_derivative=lambda rho: 4.0 / np.pi / np.sqrt(9.0 - 4.0 * np.square(rho)),
+        mu=float(1.0 - 2.0 / 3.0 / np.arcsin(2.0 / 3.0)),
+        pair=erf_pair,
+    )
+
+
+@register
 def step() -> Activation:
     return Activation(
         name="step",
@@ -164,6 +196,7 @@ def step() -> Activation:
         dual=lambda rho: 0.5 - np.arccos(rho) / (2.0 * np.pi),
         dual_derivative=lambda rho: 1.0 / (2.0 * np.pi * np.sqrt(1.0 - np.square(rho))),
         mu=(np.pi - 2.0) / np.pi,
+        pair=step_pair,
     )
 
 
@@ -177,6 +210,7 @@ def exponential() -> Activation:
         dual=lambda rho: np.exp(1.0 + np.asarray(rho)),
         dual_derivative=lambda rho: np.exp(1.0 + np.asarray(rho)),
         mu=(np.e - 2.0) / (np.e - 1.0),
+        pair=exponential_pair,
     )
 
 
@@ -223,6 +257,7 @@ def norm_relu(c: float) -> Activation:
         dual=dual,
         dual_derivative=lambda rho: scale**2 * both_above(rho),
         mu=float(1.0 - (scale * ndtr(-c)) ** 2),
+        pair=shifted_relu_pair(c, shift, scale),
         parameters={"c": c},
     )
 
@@ -309,5 +344,6 @@ def selu() -> Activation:
         dual=dual,
         dual_derivative=dual_derivative,
         mu=float(1.0 - linear_part**2),
+        pair=selu_pair(alpha, scale),
         parameters={},
     )

@@ -59,6 +59,7 @@ def scaled(activation: Activation) -> Activation:
 def affine(activation: Activation, shift: float, scale: float, how: str) -> Activation:
     """(sigma - shift) / scale with its closed forms, where `shift` is zero or the mean of sigma."""
     slope, dual, dual_slope = activation.derivative, activation.dual, activation.dual_derivative
+    pair = activation.pair
     return replace(
         activation,
         name=f"{how}_{activation.name}",
@@ -67,7 +68,13 @@ def affine(activation: Activation, shift: float, scale: float, how: str) -> Acti
         derivative=None if slope is None else lambda x: slope(x) / scale,
         dual=None if dual is None else lambda rho: (dual(rho) - shift**2) / scale**2,
         dual_derivative=None if dual_slope is None else lambda rho: dual_slope(rho) / scale**2,
+        # the mean that is taken off is that of a unit variance alone
+        pair=None if pair is None or shift else lambda *covariances: _divided(pair(*covariances), scale**2),
     )
+
+
+def _divided(pair: tuple[np.ndarray, np.ndarray | None], by: float) -> tuple[np.ndarray, np.ndarray | None]:
+    return pair[0] / by, None if pair[1] is None else pair[1] / by
 
 
 def dual(activation: Activation, correlations: np.ndarray | float) -> np.ndarray:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from tangentbench.kernels.layers import Network, flat, forward_operations, weight_shapes
-from tangentbench.studies.survey.operations import covariance_operations
+from tangentbench.kernels.network import Network, covariance_operations, flat, forward_operations, weight_shapes
 from tangentbench.studies.survey.settings import FINITE, AgainstImages, AgainstSide, Regression, Way
 from tangentbench.studies.work import Work, summed_units, work
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
-from tangentbench.kernels.layers import MYRTLE_STAGES, RESNET50_BLOCKS, Network, myrtle, resnet50
+from tangentbench.kernels.architectures import MYRTLE_STAGES, RESNET50_BLOCKS, myrtle, resnet50
+from tangentbench.kernels.network import Network
 from tangentbench.studies.settings import Positive, Settings, Share, WrongSetting, settings_of
 
 RESNET_CHANNELS = 64

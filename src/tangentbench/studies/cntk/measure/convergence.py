@@ -15,8 +15,8 @@ from tqdm import tqdm
 from tangentbench.datasets.choice import ImageChoice, Selection, select
 from tangentbench.datasets.dataset import Inputs
 from tangentbench.datasets.scaling import normed
-from tangentbench.kernels.cntk import cntk
-from tangentbench.kernels.fully_connected import ntk
+from tangentbench.kernels.dense import ntk
+from tangentbench.kernels.exact import cntk
 from tangentbench.kernels.gradient_features import GradientKernel
 from tangentbench.networks.ntk_cnn import NtkCnnNets
 from tangentbench.networks.ntk_cnn_spec import NtkCnnSpec
@@ -95,8 +95,8 @@ def limit_kernel(network: NtkCnnSpec, x1: Inputs, x2: Inputs | None) -> Float64:
     if network.kind == "fc":
         first, second = first.reshape(len(first), -1), None if second is None else second.reshape(len(second), -1)
         # section 3 does not scale the input layer by the input's dimension
-        return ntk(first, second, depth=network.depth) * first.shape[1] / 2
-    return cntk(
+        return np.asarray(ntk(first, second, depth=network.depth) * first.shape[1] / 2)
+    values: Float64 = cntk(
         first,
         second,
         depth=network.depth,
@@ -105,6 +105,7 @@ def limit_kernel(network: NtkCnnSpec, x1: Inputs, x2: Inputs | None) -> Float64:
         filter=network.filter_size,
         progress=False,
     )
+    return values
 
 
 def _prediction_errors(

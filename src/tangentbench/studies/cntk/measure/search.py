@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from tangentbench.datasets.choice import Labels, Selection, select
-from tangentbench.kernels.cntk import cntk
+from tangentbench.kernels.exact import cntk
 from tangentbench.networks.ntk_cnn import NtkCnnNets
 from tangentbench.studies.cntk.cells import Cell
 from tangentbench.studies.cntk.measure.accuracy import coded

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from torch import Tensor
 
-from tangentbench.kernels.path_kernel import label_fit, neural_path_kernel
+from tangentbench.kernels.path import label_fit, neural_path_kernel
 from tangentbench.networks.gated import RELU, GatedNets, build
 from tangentbench.studies.npk.measure.digits import train_measured
 from tangentbench.studies.npk.measure.images import some_images, split, with_signs

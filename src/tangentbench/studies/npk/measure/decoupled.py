@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from torch import Tensor
 
-from tangentbench.kernels.empirical import gated_ntk
+from tangentbench.kernels.finite import gated_ntk
 from tangentbench.networks.gated import GatedNets, build, decoupled
 from tangentbench.studies.npk.measure.digits import train_measured
 from tangentbench.studies.npk.measure.images import some_images, split

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from tangentbench.kernels.path_kernel import neural_path_kernel, value_tangent_kernel
+from tangentbench.kernels.path import neural_path_kernel, value_tangent_kernel
 from tangentbench.networks.initialisation import random_signs, stream
 from tangentbench.studies.npk.measure.images import some_images
 from tangentbench.studies.npk.settings import FrozenGates

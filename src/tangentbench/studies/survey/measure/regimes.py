@@ -14,13 +14,11 @@ import torch
 from numpy.typing import NDArray
 
 from tangentbench.device import current
-from tangentbench.kernels.architecture import Kind
-from tangentbench.kernels.finite import finite_ntk
-from tangentbench.kernels.layer_list import Weights, forward, initial_weights
-from tangentbench.kernels.layered import Backend, layered_kernel
-from tangentbench.kernels.layers import Network, forward_operations
+from tangentbench.kernels.choice import Backend
+from tangentbench.kernels.exact import Kind, exact
+from tangentbench.kernels.finite import Weights, finite_ntk, initial_weights
+from tangentbench.kernels.network import Network, covariance_operations, forward_operations, through
 from tangentbench.studies.registry import Context
-from tangentbench.studies.survey.operations import covariance_operations
 from tangentbench.studies.survey.settings import FINITE, Kernel, Regression, Way
 
 Float64 = NDArray[np.float64]
@@ -50,7 +48,7 @@ class NeuralTangents:
     def __init__(self, network: Network, kind: str, shape: tuple[int, int, int], batch: int) -> None:
         import jax
 
-        from tangentbench.kernels.oracle_layers import kernel_function
+        from tangentbench.kernels._backends.neural_tangents import kernel_function
 
         self.batch = batch
         example = np.zeros((batch, *shape), np.float32)
@@ -97,8 +95,8 @@ class Ours:
         self.entry_operations = covariance_operations(network, *shape, tangent=kind == "ntk")
 
     def kernel(self, x1: np.ndarray, x2: np.ndarray | None) -> Float64:
-        values = layered_kernel(x1, x2, self.network, self.kind, backend=self.backend, threads=self.threads)
-        return values.astype(np.float64)
+        values = exact(x1, x2, self.network, self.kind, backend=self.backend, threads=self.threads)
+        return np.asarray(values, dtype=np.float64)
 
     def operations(self, n1: int, n2: int, symmetric: bool) -> float:
         return self.entry_operations * (n1 * (n1 + 1) / 2 if symmetric else n1 * n2)
@@ -123,7 +121,7 @@ class Finite:
         self.kernel(np.zeros((2, *shape), np.float32), None)
 
     def outputs(self, weights: Weights, images: torch.Tensor) -> torch.Tensor:
-        return forward(self.network, weights, images)
+        return through(self.network, weights, images)
 
     def kernel(self, x1: np.ndarray, x2: np.ndarray | None) -> Float64:
         first, second = _as_tensor(x1), None if x2 is None else _as_tensor(x2)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from tangentbench.kernels.empirical import empirical_ntk, gated_ntk
-from tangentbench.kernels.path_kernel import (
+from tangentbench.kernels.finite import empirical_ntk, gated_ntk
+from tangentbench.kernels.path import (
     convolutional_path_kernel,
     label_fit,
     neural_path_kernel,

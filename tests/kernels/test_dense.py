@@ -12,8 +12,8 @@ from scipy.special import erf
 
 from tangentbench.errors import UnknownName
 from tangentbench.kernels import cntk, ntk
-from tangentbench.kernels.architecture import InvalidKernelInput
-from tangentbench.kernels.neural_tangents_compat import stax
+from tangentbench.kernels._backends.neural_tangents_compat import stax
+from tangentbench.kernels.network import InvalidKernelInput
 from tangentbench.theory.activations import activation
 
 RNG = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The Triton kernel behind recursion_triton.py. Importing this file imports Triton."""
+"""The Triton kernel behind triton.py. Importing this file imports Triton."""
 
 from __future__ import annotations
 

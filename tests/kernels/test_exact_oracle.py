@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from images import TOLERANCE, images, relative_error
 
-from tangentbench.kernels import cntk, layered_kernel, myrtle, native, resnet50
-from tangentbench.kernels.layers import AveragePool, Convolution, Dense, Flatten, GlobalAveragePool, Network, Relu
+from tangentbench.kernels import cntk, exact, myrtle, resnet50
+from tangentbench.kernels._backends import native
+from tangentbench.kernels.network import AveragePool, Convolution, Dense, Flatten, GlobalAveragePool, Network, Relu
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native core was not built here")
 BACKENDS = [pytest.param("native", marks=needs_native), "torch"]
@@ -18,7 +19,7 @@ NETWORKS: dict[str, Network] = {
     "myrtle": myrtle(),
     "pooled pixels": (
         AveragePool(),
-        Convolution(1, gain=1.0),
+        Convolution(1, weight_variance=1.0),
         Convolution(),
         AveragePool(),
         Relu(),
@@ -34,7 +35,7 @@ NETWORKS: dict[str, Network] = {
         Flatten(),
         Dense(),
         Relu(),
-        Dense(gain=2.0),
+        Dense(weight_variance=2.0),
     ),
 }
 RESIDUAL = {"imagenet": resnet50((1, 1)), "cifar": resnet50((2,), "cifar")}
@@ -45,7 +46,7 @@ SIZE = (8, 12)
 @functools.cache
 def reference(name: str, kind: str) -> np.ndarray:
     network = {**NETWORKS, **RESIDUAL}[name]
-    return layered_kernel(images(2, *SIZE), images(2, *SIZE, seed=1), network, kind, backend="neural-tangents")  # type: ignore[arg-type]
+    return exact(images(2, *SIZE), images(2, *SIZE, seed=1), network, kind, backend="neural-tangents")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -54,13 +55,13 @@ def reference(name: str, kind: str) -> np.ndarray:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_agrees_with_neural_tangents(name: Any, kind: Any, dtype: str, backend: Any) -> None:
     first, second = images(2, *SIZE), images(2, *SIZE, seed=1)
-    value = layered_kernel(first, second, NETWORKS[name], kind, dtype=dtype, backend=backend)
+    value = exact(first, second, NETWORKS[name], kind, dtype=dtype, backend=backend)
     assert relative_error(value, reference(name, kind)) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("stem", RESIDUAL)
 def test_residual_branches_and_strides_agree_with_neural_tangents(stem: Any) -> None:
-    value = layered_kernel(images(2, *SIZE), images(2, *SIZE, seed=1), RESIDUAL[stem])
+    value = exact(images(2, *SIZE), images(2, *SIZE, seed=1), RESIDUAL[stem])
     assert relative_error(value, reference(stem, "ntk")) < TOLERANCE["float64"]
 
 
@@ -78,8 +79,8 @@ def test_residual_branches_and_strides_agree_with_neural_tangents(stem: Any) -> 
 )
 def test_native_and_torch_agree_on_sides_that_do_not_divide(network: Any, size: Any, dtype: str) -> None:
     first, second = images(3, *size), images(2, *size, seed=1)  # type: ignore[misc]
-    expected = layered_kernel(first, second, network, backend="torch")
-    value = layered_kernel(first, second, network, dtype=dtype, backend="native")
+    expected = exact(first, second, network, backend="torch")
+    value = exact(first, second, network, dtype=dtype, backend="native")
     assert relative_error(value, expected) < TOLERANCE[dtype]
 
 
@@ -92,7 +93,7 @@ def test_without_pooling_it_is_the_cntk(pooling: Any) -> None:
     batch = images(5, 6, 7)
     scale = 3 * (1 if pooling == "gap" else 6 * 7)
     expected = cntk(batch, depth=3, pooling=pooling, train_first_last=True)
-    assert relative_error(scale * layered_kernel(batch, network=network), expected) < TOLERANCE["float64"]
+    assert relative_error(scale * exact(batch, network=network), expected) < TOLERANCE["float64"]
 
 
 @needs_native
@@ -101,6 +102,6 @@ def test_every_instruction_set_gives_the_same_kernel(dtype: str, monkeypatch: py
     values = []
     for name in native.instruction_sets():
         monkeypatch.setenv(native.INSTRUCTION_SET_VARIABLE, name)
-        values.append(layered_kernel(images(9, 8, 8), images(5, 8, 8, seed=1), dtype=dtype))
+        values.append(exact(images(9, 8, 8), images(5, 8, 8, seed=1), dtype=dtype))
     for value in values[1:]:
         assert relative_error(value, values[0].astype(np.float64)) < TOLERANCE[dtype] / 2
