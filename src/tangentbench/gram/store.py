@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from tqdm import tqdm
 
 from tangentbench.atomic import cannot_write, locked, read_json, write_json
 from tangentbench.errors import ResultUnreadable, StoreMismatch, TangentbenchError, TilesMissing, UnfitArray
@@ -28,6 +27,7 @@ from tangentbench.gram.grid import regular_edges, tile_name
 from tangentbench.gram.inputs import Inputs, as_inputs, require_same_blocks, require_same_inputs, require_same_shape
 from tangentbench.gram.limits import memory_allowed, require_disk, require_memory
 from tangentbench.gram.matrix import Matrix
+from tangentbench.progress import tqdm
 from tangentbench.shapes import InputsLike
 
 Array = NDArray[Any]

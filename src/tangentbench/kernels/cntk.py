@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
-from tqdm import tqdm
 
 from tangentbench.device import on_gpu
 from tangentbench.errors import UnknownName
 from tangentbench.kernels import native, small_angles
 from tangentbench.kernels.architecture import CntkSpec, InvalidKernelInput, Kind, Pooling
+from tangentbench.progress import tqdm
 from tangentbench.shapes import Images, KernelMatrix
 
 Backend = Literal["auto", "native", "triton", "torch", "neural-tangents"]

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from tqdm import tqdm
 
 from tangentbench.errors import UnknownName
 from tangentbench.kernels import native_layered
@@ -21,6 +20,7 @@ from tangentbench.kernels.cntk import (
     thread_count,
 )
 from tangentbench.kernels.layers import Dense, Flatten, GlobalAveragePool, Layer, Network, Relu, checked, myrtle
+from tangentbench.progress import tqdm
 from tangentbench.shapes import Images, KernelMatrix
 
 Backend = Literal["auto", "native", "torch", "neural-tangents"]

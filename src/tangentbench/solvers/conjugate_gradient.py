@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from tqdm import tqdm
 
 from tangentbench.errors import NotPositiveDefinite
 from tangentbench.gram.matrix import Float64, Matrix
+from tangentbench.progress import tqdm
 
 Precondition = Callable[[Float64], Float64]
 """An approximation of (K + ridge I)^-1 applied to (n, m)."""

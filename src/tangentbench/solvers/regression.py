@@ -1,8 +1,8 @@
 """Kernel regression on a Gram matrix in a store or in memory: alpha = (K + ridge I)^-1 Y.
 
 Cholesky up to 50,000 inputs (in float32 and refined in float64 where that is enough, else in float64), preconditioned
-conjugate gradient beyond. A path of ridges reuses what it has: the eigenvectors of a small matrix; otherwise the factor of a
-neighbouring ridge as a preconditioner where that is cheaper than a new factorisation.
+conjugate gradient beyond. A path of ridges reuses what it has: the eigenvectors of a small matrix; otherwise the factor
+of a neighbouring ridge as a preconditioner where that is cheaper than a new factorisation.
 """
 
 from __future__ import annotations
