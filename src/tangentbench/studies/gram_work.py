@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tangentbench.gram.identity import LAYERS, identity, network_of
 from tangentbench.gram.limits import DENSE_LIMIT, LANCZOS_STEPS
 from tangentbench.gram.plans import TRAIN, GramPlan, KernelPlan
+from tangentbench.kernels.layers import AveragePool, Convolution, GlobalAveragePool, Network, Residual
 from tangentbench.studies.work import Work
 
 GIB = 2**30
@@ -15,12 +17,39 @@ FLOPS_OF_READING = 50
 
 def kernel_units(plan: KernelPlan, entries: float) -> dict[str, float]:
     """What `entries` of a kernel take: a step is one layer at one (pair of) position(s) of one entry."""
-    kernel, side = plan.kernel, plan.images.side
+    kernel, side = identity(plan.kernel), plan.images.side
     if kernel["name"] == "ntk":
         return {"dense_gflop": 2e-9 * entries * COLOURS * side**2}
-    pooling = kernel.get("pooling", "gap")
+    if kernel["name"] == LAYERS:
+        network = network_of(kernel["network"])
+        averages = any(isinstance(layer, AveragePool | GlobalAveragePool) for layer in network)
+        steps = entries * convolution_steps(network, side, power=4 if averages else 2)
+        return {"cntk_gap_gstep" if averages else "cntk_flatten_gstep": steps / 1e9}
+    pooling = kernel["pooling"]
     steps = entries * (kernel["depth"] - 1) * side ** (4 if pooling == "gap" else 2)
     return {f"cntk_{pooling}_gstep": steps / 1e9}
+
+
+def convolution_steps(network: Network, side: int, power: int) -> float:
+    """Convolutions times their positions (power 2) or pairs of positions (power 4), in all branches."""
+    steps = 0.0
+    for layer in network:
+        if isinstance(layer, Residual):
+            steps += sum(convolution_steps(branch, side, power) for branch in (layer.main, layer.shortcut))
+            side = side_after(layer.main, side)
+            continue
+        side = side_after((layer,), side)
+        steps += side**power if isinstance(layer, Convolution) else 0
+    return steps
+
+
+def side_after(network: Network, side: int) -> int:
+    for layer in network:
+        if isinstance(layer, Convolution | AveragePool):
+            side = max(1, -(-side // layer.stride))
+        elif isinstance(layer, Residual):
+            side = side_after(layer.main, side)
+    return side
 
 
 def matrices_gib(train: int, test: int) -> float:
