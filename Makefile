@@ -19,12 +19,13 @@ NATIVE_TESTS := -DTANGENTBENCH_TESTS=ON -DTANGENTBENCH_OPTIMISATION=-O1
 SANITIZE := -DTANGENTBENCH_SANITIZE=ON -DTANGENTBENCH_OPENMP=OFF -DTANGENTBENCH_OPTIMISATION=-O0
 # Tests that share something costly (an image; a Slurm, a browser) run in a row; they wait more than they compute.
 IMAGE := image
-SERVICES := slurm or dvc or reliability or browser
+SERVICES := slurm or dvc or reliability or browser or wheel
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: all setup figures pull test test-containers test-services test-rest native-test native-sanitize lint format bench costs docs lock generate image-test clean help
+.PHONY: all setup figures pull test test-containers test-services test-rest native-test native-sanitize lint format bench costs
+.PHONY: docs lock wheel generate image-test clean help
 
 all: setup ## build the whole suite at SCALE (quick) and say where the gallery is
 	tangentbench run all --scale $(SCALE) --cores $(CORES)
@@ -95,6 +96,10 @@ docs: setup ## build the documentation site into build/docs; a warning is an err
 
 lock: setup ## resolve requirements.lock and requirements-gpu.lock anew from pyproject.toml
 	python tools/lock.py
+
+wheel: setup ## build the wheel with the native core into dist/
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
 
 generate: setup ## write dvc.yaml, the README's table of artifacts and envs/ from the catalogue and the lock
 	python -m tangentbench.suite.generate

@@ -14,7 +14,7 @@ from tangentbench.paths import Paths
 
 PLAIN = Paths(Path())
 PLACE = ("{scale}", "{study}", "{artifact}")
-STORE = ("{scale}", "{gram}", "{kernel}", "{matrix}")
+STORE = ("{scale}", "{inputs}", "{kernel}", "{matrix}")
 PATTERNS = {
     str(path)
     for path in (

@@ -37,8 +37,13 @@ def main() -> None:
 def project_dependencies() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"].items()
-    optional = [name for extra, names in extras if extra not in GPU_EXTRAS for name in names]
+    optional = [name for extra, names in extras if extra not in GPU_EXTRAS for name in names if not is_own(name)]
     return [*project["dependencies"], *optional]
+
+
+def is_own(requirement: str) -> bool:
+    """An extra that takes in other extras of the project, which are all in the lock by themselves."""
+    return requirement.startswith("tangentbench[")
 
 
 def gpu_requirements(common: Iterable[str]) -> list[str]:

@@ -154,21 +154,21 @@ class Paths:
         """Prepared images as one plain array that every tile's job maps."""
         return self.scale(scale) / "gram_inputs" / inputs / f"{matrix}.npy"
 
-    def gram(self, scale: str, owner: str, name: str) -> Path:
-        """The stores `train` and `test` of one planned kernel."""
-        return self.scale(scale) / "grams" / owner / name
+    def gram(self, scale: str, inputs: str, kernel: str) -> Path:
+        """The stores `train` and `test` of one kernel (gram/identity.py) on some images."""
+        return self.scale(scale) / "grams" / inputs / kernel
 
-    def gram_store(self, scale: str, owner: str, name: str, matrix: str) -> Path:
-        return self.gram(scale, owner, name) / matrix
+    def gram_store(self, scale: str, inputs: str, kernel: str, matrix: str) -> Path:
+        return self.gram(scale, inputs, kernel) / matrix
 
-    def gram_manifest(self, scale: str, owner: str, name: str, matrix: str) -> Path:
-        return self.gram_store(scale, owner, name, matrix) / "gram.json"
+    def gram_manifest(self, scale: str, inputs: str, kernel: str, matrix: str) -> Path:
+        return self.gram_store(scale, inputs, kernel, matrix) / "gram.json"
 
-    def gram_tile(self, scale: str, owner: str, name: str, matrix: str, tile: str) -> Path:
-        return self.gram_store(scale, owner, name, matrix) / "tiles" / f"{tile}.npy"
+    def gram_tile(self, scale: str, inputs: str, kernel: str, matrix: str, tile: str) -> Path:
+        return self.gram_store(scale, inputs, kernel, matrix) / "tiles" / f"{tile}.npy"
 
-    def gram_certificate(self, scale: str, owner: str, name: str, matrix: str) -> Path:
-        return self.gram_store(scale, owner, name, matrix) / "certificate.json"
+    def gram_certificate(self, scale: str, inputs: str, kernel: str, matrix: str) -> Path:
+        return self.gram_store(scale, inputs, kernel, matrix) / "certificate.json"
 
     @property
     def run_lock(self) -> Path:

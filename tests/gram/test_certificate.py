@@ -132,3 +132,30 @@ print(peak_bytes() - before, found["spectrum"]["method"])
     used, method = finish(start_python(code, tmp_path)).split(maxsplit=1)
     assert "Lanczos" in method
     assert float(used) < 3e6
+
+
+@pytest.mark.parametrize(
+    "smallest, verdict",
+    [
+        (1e-2, "positive definite"),
+        (0.0, "indefinite within rounding"),
+        (-1e-6, "indefinite within rounding"),
+        (-1e-2, "not positive definite"),
+    ],
+)
+def test_the_smallest_eigenvalue_is_compared_with_rounding(tmp_path: Path, smallest: float, verdict: str) -> None:
+    """In float32 and with 60 rows, 60 eps = 7e-6 of the diagonal is rounding."""
+    q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(60, 60)))
+    values = np.linspace(0.5, 1.5, 60)
+    values[0] = smallest
+    matrix = (q * values) @ q.T
+    store = Gram.create(tmp_path / "gram", np.arange(60.0)[:, None], kernel=SETTINGS)
+    store.compute(lambda x1, x2: matrix)
+    found = certify(store)["spectrum"]
+    assert found["verdict"] == verdict
+    assert np.isclose(found["rounding_noise"], 60 * np.finfo(np.float32).eps * matrix.diagonal().max(), rtol=1e-5)
+
+
+def test_an_upper_bound_alone_proves_no_positive_definiteness(gram: Any, above_the_dense_limit: Any) -> None:
+    assert certify(gram)["spectrum"]["verdict"] == "no sign of indefiniteness"
+    assert certify(gram, factor=factorise(gram))["spectrum"]["verdict"] == "positive definite"

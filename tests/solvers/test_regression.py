@@ -22,7 +22,7 @@ from tangentbench.errors import (
 )
 from tangentbench.gram.matrix import DenseMatrix
 from tangentbench.gram.store import Gram
-from tangentbench.solvers import regression
+from tangentbench.solvers import precision, regression
 from tangentbench.solvers.cholesky import factor_memory, factorise
 from tangentbench.solvers.conjugate_gradient import conjugate_gradient, low_rank_preconditioner, pivoted_cholesky
 from tangentbench.solvers.predictor import Predictor, code_labels
@@ -151,6 +151,44 @@ def test_float32_is_refined_to_float64_accuracy(condition: float) -> None:
     assert residual.max() < 1e-10
     if condition <= 1e2:
         assert found.iterations <= 3
+
+
+@pytest.mark.parametrize("condition, chosen", [(1e4, "float32"), (1e12, "float64")])
+def test_precision_is_chosen_by_the_condition_number(
+    condition: float, chosen: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From FLOAT32_FROM inputs on; the fallback is said in the log, and the solution is that of float64."""
+    matrix = matrix_with_condition(300, condition)
+    b = matrix @ targets(300)
+    double = regress(matrix, b, method="cholesky", dtype="float64").predictor
+    assert "float64" in regress(matrix, b, method="cholesky").predictor.method
+    monkeypatch.setattr(regression, "FLOAT32_FROM", 300)
+    with caplog.at_level("INFO"):
+        found = regress(matrix, b, method="cholesky").predictor
+    assert chosen in found.method
+    assert ("made in float64" in caplog.text) == (chosen == "float64")
+    assert found.residual < 1e-10
+    # both solve to 1e-10, which the condition number magnifies
+    error = np.linalg.norm(found.coefficients - double.coefficients) / np.linalg.norm(double.coefficients)
+    assert error < 2e-10 * condition
+
+
+def test_float64_takes_over_where_refinement_is_slow(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(regression, "FLOAT32_FROM", 200)
+    monkeypatch.setattr(regression, "REFINEMENTS", 1)
+    with caplog.at_level("INFO"):
+        found = regress(matrix_with_condition(200, 1e5), targets(200), method="cholesky").predictor
+    assert "float64" in found.method
+    assert "float32 was refined to" in caplog.text
+
+
+@pytest.mark.parametrize("condition", [10.0, 1e3, 1e5])
+def test_the_condition_number_is_estimated_from_the_factor(condition: float) -> None:
+    matrix = DenseMatrix(matrix_with_condition(200, condition), True)
+    estimate = precision.estimated_condition(matrix, 0.0, factorise(matrix, dtype="float32"))
+    assert condition / 5 < estimate < 1.1 * condition
 
 
 def test_float32_serves_a_matrix_that_is_singular_in_float32() -> None:
@@ -369,3 +407,18 @@ print(peak_bytes() - before, limit, fit.predictor.method)
     used, limit, method = finish(start_python(code, tmp_path)).split(maxsplit=2)
     assert "float32" in method
     assert float(used) < float(limit) < 2500**2 * 4
+
+
+def test_the_conjugate_gradient_refuses_a_zero_matrix() -> None:
+    zero, b = np.zeros((20, 20)), targets(20)
+    with pytest.raises(NotPositiveDefinite, match="largest diagonal entry is 0"):
+        regress(zero, b, method="cg")
+    with pytest.raises(NotPositiveDefinite):
+        regress(zero, b, method="cg", jitter="auto")
+    found = regress(zero, b, ridge=2.0, method="cg").predictor
+    np.testing.assert_allclose(found.coefficients, b / 2)
+
+
+def test_labels_that_are_no_class_numbers_are_refused() -> None:
+    with pytest.raises(TooLittleMemory, match="coding of 100000000000001 classes"):
+        code_labels(np.array([0, 10**14]))

@@ -339,9 +339,9 @@ class Checkout:
         for study in wiring.catalogue.studies:
             found[f"claims {study}"] = wiring.code("claims") + wiring.claims_entry(study)
         for owner, plans in wiring.grams("quick").plans.items():
-            for name in plans:
-                wildcards = SimpleNamespace(gram=owner, kernel=name, scale="quick")
-                settings = wiring.gram_kernel(owner, name, "quick")
+            for plan in plans.values():
+                wildcards = SimpleNamespace(inputs=plan.inputs, kernel=plan.key, scale="quick")
+                settings = wiring.gram_kernel(plan.inputs, plan.key, "quick")
                 found[f"gram_tile {owner}"] = wiring.tile_code(wildcards) + settings
                 found[f"gram_certificate {owner}"] = wiring.certificate_code(wildcards) + settings
         found |= {rule: wiring.code(rule) for rule in ("gram_inputs", "gram_store", "table")}

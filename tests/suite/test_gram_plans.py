@@ -18,12 +18,13 @@ from tangentbench.config import SCALES
 from tangentbench.datasets import Dataset, load_dataset, save_dataset
 from tangentbench.datasets.choice import ImageChoice
 from tangentbench.errors import DataMissing, InvalidConfig, StoreMismatch, TangentbenchError, UnknownName
-from tangentbench.gram import Gram, read_certificate
+from tangentbench.gram import Gram, by_settings, read_certificate, subset, tile_file
 from tangentbench.gram import steps as gram_jobs
 from tangentbench.gram.by_settings import named_kernel
 from tangentbench.gram.grid import tile_key, tile_name
+from tangentbench.gram.identity import description
 from tangentbench.gram.plans import TEST, TRAIN, GramPlan, KernelPlan
-from tangentbench.kernels import cntk, ntk
+from tangentbench.kernels import cntk, layered_kernel, myrtle, ntk
 from tangentbench.paths import Paths
 from tangentbench.studies.cntk.measure import accuracy
 from tangentbench.studies.cntk.measure.table1 import vanilla_kernel_on_all_images
@@ -61,7 +62,7 @@ def computed(paths: Paths, plan: GramPlan = PLAN, order: int | None = None) -> d
             random.Random(order).shuffle(tiles)
         for tile in tiles:
             gram_jobs.compute_tile(paths, plan, matrix, tile, "quick", threads=1)
-        stores[matrix] = Gram.open(paths.gram("quick", plan.owner, plan.name) / matrix)
+        stores[matrix] = Gram.open(paths.gram("quick", plan.inputs, plan.key) / matrix)
     return stores
 
 
@@ -215,3 +216,79 @@ def test_an_unknown_matrix_is_named() -> None:
         grams.plan("vanilla", "nothing")
     with pytest.raises(UnknownName, match="choice of images"):
         grams.with_inputs("nothing")
+
+
+def named(kernel: dict[str, Any], owner: str = "mine", **images: int) -> GramPlan:
+    choice = replace(IMAGES, **images)  # type: ignore[arg-type]
+    return GramPlan(owner, "noise", 1, KernelPlan("one", "one", choice, kernel, tile=8))
+
+
+def test_a_matrix_is_named_by_what_it_is() -> None:
+    """Abbreviated or spelled out, asked for by one or by another: one place. Another network: another place."""
+    plan = named(SETTINGS)
+    spelled = {**SETTINGS, "filter": 3, "kind": "ntk", "train_first_last": True}
+    assert named(spelled, "another").key == plan.key
+    for change in ({"pooling": "gap"}, {"depth": 4}, {"filter": 5}, {"kind": "nngp"}, {"train_first_last": False}):
+        assert named({**SETTINGS, **change}).key != plan.key
+    layers = [{"layer": "Convolution"}, {"layer": "Relu"}, {"layer": "Flatten"}, {"layer": "Dense"}]
+    wide = [{"layer": "Convolution", "channels": 999}, *layers[1:]]
+    assert named({"name": "layers", "network": layers}).key == named({"name": "layers", "network": wide}).key
+    pooled = [*layers[:2], {"layer": "GlobalAveragePool"}, layers[3]]
+    assert named({"name": "layers", "network": pooled}).key != named({"name": "layers", "network": layers}).key
+    assert named({"name": "layers", "network": description(myrtle(7))}).key == named({"name": "myrtle", "depth": 7}).key
+
+
+def test_two_owners_share_one_matrix() -> None:
+    first, second = named(SETTINGS, "first"), named({**SETTINGS, "filter": 3}, "second")
+    finer = replace(second, threads=2, plan=replace(second.plan, tile=4))
+    grams = Grams({"first": {"one": first}, "second": {"one": finer}})
+    shared = grams.stored(first.inputs, first.key)
+    assert (shared.tile, shared.threads) == (4, 2)
+    with pytest.raises(UnknownName):
+        grams.stored(first.inputs, "nothing")
+
+
+def test_any_network_can_be_planned(paths: Paths) -> None:
+    plan = named({"name": "myrtle", "depth": 5}, train=10, test=6)
+    stores = computed(paths, plan)
+    images = np.load(paths.gram_inputs("quick", plan.inputs, TRAIN))
+    np.testing.assert_allclose(stores[TRAIN].to_array(), layered_kernel(images, network=myrtle(5)), rtol=1e-6)
+    gram_jobs.seal(paths, plan, TRAIN, "quick", threads=1)
+    assert all(amount > 0 for amount in tile_work(plan).units.values())
+    with pytest.raises(TangentbenchError, match="it has side, stride, padded"):
+        named({"name": "layers", "network": [{"layer": "AveragePool", "size": 2}]}).key  # noqa: B018
+
+
+@pytest.mark.parametrize("matrix", [TRAIN, TEST])
+def test_a_subset_is_read_from_the_whole(paths: Paths, matrix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 40 training images are in the whole, so every tile of 20 of them is there already."""
+    whole = named(SETTINGS, train=40)
+    computed(paths, whole)
+    for one in whole.plan.matrices:
+        gram_jobs.seal(paths, whole, one, "quick", threads=1)
+    gram_jobs.prepare_inputs(paths, PLAN, "quick", seed=0)
+    gram_jobs.create_store(paths, PLAN, matrix, "quick")
+    sizes: list[int] = []
+
+    def counting(x1: Any, x2: Any = None, **settings: Any) -> Any:
+        sizes.append(len(x1))
+        return cntk(x1, x2, **settings)
+
+    monkeypatch.setattr(by_settings, "cntk", counting)
+    for tile in PLAN.tiles(matrix):
+        gram_jobs.compute_tile(paths, PLAN, matrix, tile, "quick", threads=1)
+    assert max(sizes) <= subset.PROBE
+    store = gram_jobs.open_store(paths, PLAN, matrix, "quick", check_all=True)
+    assert store.x1 is not None
+    np.testing.assert_array_equal(store.to_array(), cntk(store.x1, store.x2, depth=3, pooling="flatten"))
+
+
+def test_tiles_of_older_code_are_not_taken_over(paths: Paths) -> None:
+    whole = named(SETTINGS, train=40)
+    stale = computed(paths, whole)[TRAIN]
+    gram_jobs.seal(paths, whole, TRAIN, "quick", threads=1)
+    for key in stale.keys:
+        tile_file.write(stale.tile_path(key), 2 * np.asarray(stale.piece(key)), stale._tile_identity(key))
+    there = computed(paths)[TRAIN].to_array()
+    images = np.load(paths.gram_inputs("quick", PLAN.inputs, TRAIN))
+    np.testing.assert_array_equal(there, cntk(images, depth=3, pooling="flatten"))

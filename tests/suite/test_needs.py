@@ -144,9 +144,8 @@ def test_the_papers_long_trainings_ask_for_a_gpu(wiring: Wiring, name: str, asks
 def test_tiles_ask_for_a_gpu_where_the_cluster_says_so(wiring: Wiring) -> None:
     """A long tile of the CNTK, which Triton computes on a GPU."""
     settings = {**SETTINGS, "gpu": {"units": ["cntk_gap_gstep", "cntk_flatten_gstep"], "core_hours": 0.0}}
-    tile = SimpleNamespace(
-        gram="cntk_table1", kernel=next(iter(wiring.grams("paper").of("cntk_table1"))), scale="paper"
-    )
+    plan = next(iter(wiring.grams("paper").of("cntk_table1").values()))
+    tile = SimpleNamespace(inputs=plan.inputs, kernel=plan.key, scale="paper")
     assert wiring.tile(tile).gpus == 0
     asking = replace(wiring)
     asking.__dict__["_cluster"] = replace(CLUSTER, settings=settings)

@@ -39,8 +39,9 @@ def tiles(project: Project) -> dict[str, bytes]:
 
 def test_a_target_computes_and_certifies_a_matrix(computed: Project) -> None:
     assert len(tiles(computed)) == 3 + 2
-    for matrix in ("train", "test"):
-        file = computed.root / f"results/quick/grams/small/cntk/{matrix}/certificate.json"
+    files = sorted((computed.root / "results/quick/grams").rglob("certificate.json"))
+    assert [file.parent.name for file in files] == ["test", "train"]
+    for file in files:
         certificate = json.loads(file.read_text())
         assert certificate["second_backend"]["relative_to_largest_entry"] < 1e-5
     assert "Nothing to be done" in dry(computed)
@@ -56,7 +57,7 @@ def test_lost_and_damaged_tiles_come_back_alone(computed: Project, tmp_path: Pat
     shutil.copytree(computed.root, tmp_path / "copy")
     copy = Project(tmp_path / "copy")
     whole = tiles(copy)
-    folder = copy.root / "results/quick/grams/small/cntk/train/tiles"
+    (folder,) = (copy.root / "results/quick/grams").rglob("train/tiles")
     (folder / "00000-00000.npy").unlink()
     damaged = folder / "00001-00000.npy"
     content = bytearray(damaged.read_bytes())

@@ -16,6 +16,7 @@ from small_project import Project, copy_project
 from tangentbench.datasets import save_dataset
 from tangentbench.datasets.prepare.pipeline import prepare
 from tangentbench.gram import steps as gram_jobs
+from tangentbench.gram.identity import key
 from tangentbench.paths import Paths
 from tangentbench.suite.catalogue import load_catalogue
 from tangentbench.suite.gram_plans import Grams
@@ -26,7 +27,6 @@ pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
 ]
 
-TARGET = "results/quick/grams/small/cntk/test/certificate.json"
 GRAMS = """
 grams:
   small:
@@ -37,6 +37,9 @@ grams:
     tile: 10
     scales: {quick: {}, cpu: {}, paper: {}}
 """
+INPUTS = "photographs-train40-test40-side8-standardised-balanced0"
+KEY = key({"name": "cntk", "depth": 3, "pooling": "gap"})
+TARGET = f"results/quick/grams/{INPUTS}/{KEY}/test/certificate.json"
 TILES_A_SUBMISSION = 4
 SNAKEMAKE = [
     *("snakemake", "--profile", "workflow/profiles/slurm", "--group-components", f"small_tile={TILES_A_SUBMISSION}"),
@@ -51,8 +54,7 @@ PATIENCE_SECONDS = 700
 
 
 def tiles(root: Path) -> dict[str, bytes]:
-    folder = root / "results/quick/grams/small/cntk/test/tiles"
-    return {file.name: file.read_bytes() for file in sorted(folder.glob("*.npy"))}
+    return {file.name: file.read_bytes() for file in sorted((root / "results/quick/grams").rglob("test/tiles/*.npy"))}
 
 
 @pytest.fixture(scope="module")

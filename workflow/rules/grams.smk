@@ -22,35 +22,31 @@ rule gram_inputs:
 
 rule gram_store:
     input:
-        lambda wildcards: wiring.gram_inputs(
-            wildcards.gram, wildcards.kernel, wildcards.scale
-        ),
+        lambda wildcards: wiring.gram_inputs(wildcards.inputs, wildcards.scale),
     output:
-        "results/{scale}/grams/{gram}/{kernel}/{matrix}/gram.json",
+        "results/{scale}/grams/{inputs}/{kernel}/{matrix}/gram.json",
     log:
-        "logs/{scale}/grams/{gram}/{kernel}/{matrix}/store.log",
+        "logs/{scale}/grams/{inputs}/{kernel}/{matrix}/store.log",
     conda:
         "../../envs/measure.yaml"
     params:
         kernel=lambda wildcards: wiring.gram_kernel(
-            wildcards.gram, wildcards.kernel, wildcards.scale
+            wildcards.inputs, wildcards.kernel, wildcards.scale
         ),
         code=wiring.code("gram_store"),
     shell:
-        "python -m tangentbench.suite.steps gram_store {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
+        "python -m tangentbench.suite.steps gram_store {wildcards.inputs} {wildcards.kernel} {wildcards.matrix}"
         " --scale {wildcards.scale} --log {log}"
 
 
 rule gram_tile:
     input:
-        images=lambda wildcards: wiring.gram_inputs(
-            wildcards.gram, wildcards.kernel, wildcards.scale
-        ),
-        store="results/{scale}/grams/{gram}/{kernel}/{matrix}/gram.json",
+        images=lambda wildcards: wiring.gram_inputs(wildcards.inputs, wildcards.scale),
+        store="results/{scale}/grams/{inputs}/{kernel}/{matrix}/gram.json",
     output:
-        "results/{scale}/grams/{gram}/{kernel}/{matrix}/tiles/{tile}.npy",
+        "results/{scale}/grams/{inputs}/{kernel}/{matrix}/tiles/{tile}.npy",
     log:
-        "logs/{scale}/grams/{gram}/{kernel}/{matrix}/{tile}.log",
+        "logs/{scale}/grams/{inputs}/{kernel}/{matrix}/{tile}.log",
     group:
         lambda wildcards: "small_tile" if wiring.tile(wildcards).small else "tile"
     conda:
@@ -63,22 +59,20 @@ rule gram_tile:
     params:
         code=wiring.tile_code,
     shell:
-        "python -m tangentbench.suite.steps gram_tile {wildcards.gram} {wildcards.kernel} {wildcards.matrix} {wildcards.tile}"
+        "python -m tangentbench.suite.steps gram_tile {wildcards.inputs} {wildcards.kernel} {wildcards.matrix} {wildcards.tile}"
         " --scale {wildcards.scale} --threads {threads} --log {log}"
 
 
 rule gram_certificate:
     input:
-        images=lambda wildcards: wiring.gram_inputs(
-            wildcards.gram, wildcards.kernel, wildcards.scale
-        ),
+        images=lambda wildcards: wiring.gram_inputs(wildcards.inputs, wildcards.scale),
         tiles=lambda wildcards: wiring.tiles(
-            wildcards.gram, wildcards.kernel, wildcards.matrix, wildcards.scale
+            wildcards.inputs, wildcards.kernel, wildcards.matrix, wildcards.scale
         ),
     output:
-        "results/{scale}/grams/{gram}/{kernel}/{matrix}/certificate.json",
+        "results/{scale}/grams/{inputs}/{kernel}/{matrix}/certificate.json",
     log:
-        "logs/{scale}/grams/{gram}/{kernel}/{matrix}/certificate.log",
+        "logs/{scale}/grams/{inputs}/{kernel}/{matrix}/certificate.log",
     conda:
         "../../envs/measure.yaml"
     threads: lambda wildcards: wiring.certificate(wildcards).threads
@@ -89,5 +83,5 @@ rule gram_certificate:
     params:
         code=wiring.certificate_code,
     shell:
-        "python -m tangentbench.suite.steps gram_certificate {wildcards.gram} {wildcards.kernel} {wildcards.matrix}"
+        "python -m tangentbench.suite.steps gram_certificate {wildcards.inputs} {wildcards.kernel} {wildcards.matrix}"
         " --scale {wildcards.scale} --threads {threads} --log {log}"

@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tangentbench.errors import TangentbenchError, UnknownName
-from tangentbench.gram.store import Array, Kernel
+from tangentbench.gram.identity import LAYERS, KernelLike, identity, network_of
+from tangentbench.gram.store import Array
 from tangentbench.kernels.choice import Backend
 from tangentbench.kernels.dense import ntk
-from tangentbench.kernels.exact import cntk
+from tangentbench.kernels.exact import cntk, exact
 
-KERNELS: dict[str, Callable[..., Array]] = {"cntk": cntk, "ntk": ntk}
-NOT_SETTINGS = {"x1", "x2", "computing"}
-"""How a kernel is computed, which must not change what is computed."""
+
+@dataclass(frozen=True)
+class NamedKernel:
+    """A kernel that knows which one it is, so that a store can tell without trying it."""
+
+    identity: Mapping[str, Any]
+    function: Callable[[Array, Array | None], Array]
+
+    def __call__(self, x1: Array, x2: Array | None) -> Array:
+        return self.function(x1, x2)
 
 
 def named_kernel(
-    settings: Mapping[str, Any], *, threads: int = 1, backend: Backend = "auto", dtype: Any = None
-) -> Kernel:
-    """The function behind `settings`: `name` is cntk or ntk, the rest its keyword arguments.
+    settings: KernelLike, *, threads: int = 1, backend: Backend = "auto", dtype: Any = None
+) -> NamedKernel:
+    """The function behind `settings`: cntk, ntk, myrtle, resnet50 or layers, and the settings of that one.
 
-    threads, backend, dtype: of the CNTK's computation; ntk always computes in double precision.
+    threads, backend, dtype: of the computation; ntk always computes in double precision.
     """
-    wanted = dict(settings)
-    name = wanted.pop("name", None)
-    if name not in KERNELS:
-        raise UnknownName("kernel", str(name), KERNELS)
-    known = set(inspect.signature(KERNELS[name]).parameters) - NOT_SETTINGS
-    if unknown := sorted(set(wanted) - known):
-        raise TangentbenchError(
-            f"the kernel {name} has no setting {', '.join(unknown)}: it has {', '.join(sorted(known))}"
-        )
+    full = identity(settings)
+    name, wanted = full["name"], {key: value for key, value in full.items() if key != "name"}
+    computing: dict[str, Any] = {"threads": threads, "backend": backend, "dtype": dtype, "progress": False}
     if name == "ntk":
-        return partial(flat_ntk, **wanted)
-    return partial(cntk, **wanted, threads=threads, backend=backend, dtype=dtype, progress=False)
+        return NamedKernel(full, partial(flat_ntk, **wanted))
+    if name == LAYERS:
+        network = network_of(wanted["network"])
+        return NamedKernel(full, partial(exact, network=network, kind=wanted["kind"], **computing))
+    return NamedKernel(full, partial(cntk, **wanted, **computing))
 
 
 def flat_ntk(x1: Array, x2: Array | None, **settings: Any) -> Array:

@@ -86,23 +86,43 @@ def read_certificate(gram: Gram) -> dict[str, Any] | None:
 def spectrum(
     gram: Gram, factor: Factor | None, seed: int, memory_limit: float | None, progress: bool
 ) -> dict[str, Any]:
-    """Both extreme eigenvalues with the method and, where they are approximate, the residual |K v - value v|."""
+    """Both extreme eigenvalues with the method and, where they are approximate, the residual |K v - value v|.
+
+    rounding_noise: what rounding the entries can move an eigenvalue by, n eps max K_ii; `verdict` compares with it.
+    """
     count = gram.shape[0]
     if count <= DENSE_LIMIT and 3 * 8 * count**2 <= memory_allowed(memory_limit):
         values = scipy.linalg.eigvalsh(gram.to_array().astype(np.float64), overwrite_a=True)
         smallest, largest, method = float(values[0]), float(values[-1]), "all eigenvalues (dense)"
         residuals = {}
+        bound = False
     else:
         low, high, method = lanczos_ends(gram, factor, seed, memory_limit, progress)
-        smallest, largest = low.value, high.value
+        smallest, largest, bound = low.value, high.value, factor is None
         residuals = {"smallest_residual": low.residual, "largest_residual": high.residual}
+    noise = rounding_noise(gram)
     return {
+        "verdict": verdict(smallest, noise, bound),
+        "rounding_noise": noise,
         "smallest_eigenvalue": smallest,
         "largest_eigenvalue": largest,
         "condition_number": largest / smallest if smallest > 0 else None,
         "method": method,
         **residuals,
     }
+
+
+def rounding_noise(gram: Gram) -> float:
+    return gram.shape[0] * float(np.finfo(gram.dtype).eps) * float(np.abs(gram.diagonal()).max())
+
+
+def verdict(smallest: float, noise: float, upper_bound: bool = False) -> str:
+    """The matrix of exact entries is at most `noise` away, so only a smallest eigenvalue beyond it proves a sign."""
+    if smallest < -noise:
+        return "not positive definite"
+    if smallest <= noise:
+        return "indefinite within rounding"
+    return "no sign of indefiniteness" if upper_bound else "positive definite"
 
 
 def lanczos_ends(

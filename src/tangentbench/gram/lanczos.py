@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from tqdm import tqdm
 
 from tangentbench.gram.matrix import Float64
+from tangentbench.progress import tqdm
 
 Operator = Callable[[Float64], Float64]
 

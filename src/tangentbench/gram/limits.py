@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
-import psutil
-
 from tangentbench.errors import TooLittleDisk, TooLittleMemory
+
+MEMINFO = Path("/proc/meminfo")
 
 USABLE_SHARE = 0.8
 """Share of the machine's free memory that is taken when the user names no limit."""
@@ -24,7 +25,18 @@ LANCZOS_STEPS = 300
 
 def memory_allowed(limit: float | None) -> float:
     """The user's limit in bytes, or most of what the machine has free."""
-    return float(limit) if limit is not None else USABLE_SHARE * psutil.virtual_memory().available
+    return float(limit) if limit is not None else USABLE_SHARE * free_memory()
+
+
+def free_memory() -> float:
+    """Bytes that can be had without swapping: what Linux counts as available, elsewhere the free pages."""
+    try:
+        for line in MEMINFO.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024.0 * int(line.split()[1])
+    except OSError:
+        pass
+    return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def require_memory(what: str, needed: float, limit: float | None, remedy: str) -> None:

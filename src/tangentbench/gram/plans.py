@@ -1,4 +1,4 @@
-"""A Gram matrix as data: which kernel on which images, and the tiles it is cut into. No torch, no kernels here."""
+"""A Gram matrix as data: which kernel on which images, and the tiles it is cut into. No torch here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from tangentbench.datasets.choice import ImageChoice
 from tangentbench.gram.grid import piece_keys, regular_edges, tile_name
+from tangentbench.gram.identity import key
 
 TRAIN, TEST = "train", "test"
 """Training images against themselves (symmetric, half is kept), and test images against them."""
@@ -44,9 +45,10 @@ class KernelPlan:
 
 @dataclass(frozen=True)
 class GramPlan:
-    """A kernel plan and where its files go: results/SCALE/grams/OWNER/NAME/{train,test}.
+    """A kernel plan and where its files go: results/SCALE/grams/INPUTS/KEY/{train,test}.
 
-    threads: of the jobs, of which there is one per tile.
+    The place says what the matrices are, images and kernel, and not who asked: plans of several owners that mean the
+    same matrices share them. threads: of the jobs, of which there is one per tile.
     """
 
     owner: str
@@ -66,6 +68,11 @@ class GramPlan:
     def inputs(self) -> str:
         """The folder of the images; plans that differ in nothing but the kernel share it."""
         return f"{self.dataset}-{self.plan.images.slug}"
+
+    @property
+    def key(self) -> str:
+        """The folder of the kernel among those of the same images."""
+        return key(self.plan.kernel)
 
     def tiles(self, matrix: str) -> list[str]:
         rows, columns = (len(regular_edges(count, self.tile)) - 1 for count in self.plan.shape(matrix))

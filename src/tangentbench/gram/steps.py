@@ -5,6 +5,7 @@ Images are prepared once and mapped by every tile's job, which reads and checks 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,13 @@ import numpy as np
 from tangentbench.atomic import written_whole
 from tangentbench.datasets import load_dataset
 from tangentbench.datasets.choice import select
-from tangentbench.errors import DataMissing, ResultUnreadable
-from tangentbench.gram.by_settings import named_kernel
+from tangentbench.errors import DataMissing, ResultUnreadable, TangentbenchError
+from tangentbench.gram.by_settings import NamedKernel, named_kernel
 from tangentbench.gram.certificate import certify
 from tangentbench.gram.grid import tile_key
 from tangentbench.gram.plans import TEST, TRAIN, GramPlan
 from tangentbench.gram.store import Array, Gram
+from tangentbench.gram.subset import read_from
 from tangentbench.paths import Paths
 
 
@@ -38,7 +40,22 @@ def create_store(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> None:
 
 def compute_tile(paths: Paths, plan: GramPlan, matrix: str, tile: str, scale: str, threads: int) -> None:
     store = open_store(paths, plan, matrix, scale, check_all=False)
-    store.compute(named_kernel(plan.plan.kernel, threads=threads), [tile_key(tile)])
+    kernel = named_kernel(plan.plan.kernel, threads=threads)
+    for whole in larger_stores(paths, plan, matrix, scale):
+        kernel = NamedKernel(kernel.identity, read_from(whole, kernel))
+    store.compute(kernel, [tile_key(tile)])
+
+
+def larger_stores(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> Iterator[Gram]:
+    """Finished matrices of the same kernel on more images of the same data set, to be read and not computed."""
+    for certificate in sorted(paths.scale(scale).glob(f"grams/{plan.dataset}-*/{plan.key}/{matrix}/certificate.json")):
+        inputs = certificate.parents[2].name
+        try:
+            store = Gram.open(certificate.parent, *_map_files(paths, inputs, matrix, scale), check_all=False)
+        except TangentbenchError:
+            continue  # another choice of images has gone, or is being made
+        if inputs != plan.inputs and store.shape[1] > plan.plan.shape(matrix)[1]:
+            yield store
 
 
 def seal(paths: Paths, plan: GramPlan, matrix: str, scale: str, threads: int) -> None:
@@ -56,12 +73,16 @@ def open_store(paths: Paths, plan: GramPlan, matrix: str, scale: str, *, check_a
 
 
 def store_folder(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> Path:
-    return paths.gram_store(scale, plan.owner, plan.name, matrix)
+    return paths.gram_store(scale, plan.inputs, plan.key, matrix)
 
 
 def _map_inputs(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> tuple[Array, Array | None]:
-    train = map_images(paths.gram_inputs(scale, plan.inputs, TRAIN))
-    return (train, None) if matrix == TRAIN else (map_images(paths.gram_inputs(scale, plan.inputs, TEST)), train)
+    return _map_files(paths, plan.inputs, matrix, scale)
+
+
+def _map_files(paths: Paths, inputs: str, matrix: str, scale: str) -> tuple[Array, Array | None]:
+    train = map_images(paths.gram_inputs(scale, inputs, TRAIN))
+    return (train, None) if matrix == TRAIN else (map_images(paths.gram_inputs(scale, inputs, TEST)), train)
 
 
 def map_images(path: Path) -> Array:

@@ -11,7 +11,6 @@ of when its holder dies. Where the file system knows no locks, work may be done 
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -19,15 +18,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from tqdm import tqdm
 
 from tangentbench.atomic import cannot_write, locked, read_json, write_json
 from tangentbench.errors import ResultUnreadable, StoreMismatch, TangentbenchError, TilesMissing, UnfitArray
 from tangentbench.gram import tile_file
 from tangentbench.gram.grid import regular_edges, tile_name
+from tangentbench.gram.identity import KernelLike, as_json, canonical, identity, is_known
 from tangentbench.gram.inputs import Inputs, as_inputs, require_same_blocks, require_same_inputs, require_same_shape
 from tangentbench.gram.limits import memory_allowed, require_disk, require_memory
 from tangentbench.gram.matrix import Matrix
+from tangentbench.progress import tqdm
 from tangentbench.shapes import InputsLike
 
 Array = NDArray[Any]
@@ -36,6 +36,10 @@ Kernel = Callable[[Array, Array | None], Array]
 
 FORMAT = 1
 DEFAULT_TILE = 512
+PROBE = 2
+"""Inputs a side of the entries that tell one kernel from another."""
+PROBE_TOLERANCE = 1e-3
+"""Relative difference up to which two backends may compute the same kernel."""
 
 
 class Gram(Matrix):
@@ -43,8 +47,8 @@ class Gram(Matrix):
 
     Example:
         gram = Gram.create("results/cntk", images, kernel={"name": "cntk", "depth": 6})
-        gram.compute(lambda x1, x2: cntk(x1, x2, depth=6))     # again after a kill: goes on where it was
-        top = gram.rows(0, 100)                                # (100, n) without loading the rest
+        gram.compute()                # again after a kill: goes on where it was
+        top = gram.rows(0, 100)       # (100, n) without loading the rest
     """
 
     def __init__(self, folder: Path, manifest: dict[str, Any], x1: Array | None, x2: Array | None) -> None:
@@ -64,13 +68,15 @@ class Gram(Matrix):
         x1: InputsLike,
         x2: InputsLike | None = None,
         *,
-        kernel: Mapping[str, Any],
+        kernel: KernelLike,
         tile: int = DEFAULT_TILE,
         dtype: DTypeLike = np.float32,
     ) -> Gram:
         """A new store for x1 (n1, ...) against x2 (n2, ...), or the one in `folder` if it is just that one.
 
-        kernel: the kernel's settings as JSON values; a store is only ever used with the settings it was made with.
+        kernel: settings that name a kernel of this package ({"name": "cntk", "depth": 6}; also ntk, myrtle, resnet50),
+            the layers of a network, or any JSON values that describe a function of the caller's own. A store is only
+            ever used with the kernel it was made with; what is left out counts as its default.
         tile: inputs a side of a tile; a tile is what a kill can cost, and what one job of a workflow computes.
         """
         folder = Path(folder)
@@ -86,7 +92,7 @@ class Gram(Matrix):
             "symmetric": columns is None,
             "dtype": np.dtype(dtype).name,
             "tile": int(tile),
-            "kernel": as_json(kernel),
+            "kernel": kernel_record(kernel),
         }
         if manifest_path(folder).exists():
             store = cls.open(folder, rows, columns)
@@ -166,7 +172,7 @@ class Gram(Matrix):
 
     def compute(
         self,
-        kernel: Kernel,
+        kernel: Kernel | None = None,
         tiles: Iterable[tuple[int, int]] | None = None,
         *,
         memory_limit: float | None = None,
@@ -174,9 +180,12 @@ class Gram(Matrix):
     ) -> None:
         """Compute the tiles that are missing (of `tiles`, by default of all) and return when all of them are there.
 
+        kernel: by default the one that the store's settings name; a function of the caller's own must give, for the
+            first inputs of a tile that is there, what that tile holds.
         Tiles on disk are checked against their checksums, and recomputed alone where they fail. Memory (bytes) counts
         the tile at hand and its inputs; what the kernel takes inside comes on top.
         """
+        function = self._own_kernel() if kernel is None else self._same_kernel(kernel)
         wanted = self.keys if tiles is None else [self._known_key(key) for key in tiles]
         quiet = None if progress else True
         todo = [key for key in tqdm(wanted, desc="checking tiles", disable=quiet) if not self._is_intact(key)]
@@ -188,12 +197,12 @@ class Gram(Matrix):
         with tqdm(total=sum(entries.values()), unit="entry", unit_scale=True, desc="tiles", disable=quiet) as bar:
             taken_by_others = []
             for key in todo:
-                if self._compute_tile(kernel, key, wait=False):
+                if self._compute_tile(function, key, wait=False):
                     bar.update(entries[key])
                 else:
                     taken_by_others.append(key)
             for key in taken_by_others:
-                self._compute_tile(kernel, key, wait=True)
+                self._compute_tile(function, key, wait=True)
                 bar.update(entries[key])
 
     def extend(self, x1: ArrayLike | None = None, x2: ArrayLike | None = None) -> Gram:
@@ -241,6 +250,35 @@ class Gram(Matrix):
                 whole[columns, rows] = values.T
         whole.flush()
         return whole
+
+    def _own_kernel(self) -> Kernel:
+        from tangentbench.gram.by_settings import named_kernel
+
+        return named_kernel(self.kernel)
+
+    def _same_kernel(self, kernel: Kernel) -> Kernel:
+        """`kernel`, after a look at whether it is the one that computed what is there.
+
+        A label can be wrong, so values are compared: some entries of the first tile that is found.
+        """
+        named = getattr(kernel, "identity", None)
+        if named is not None:
+            if named != self.kernel:
+                raise StoreMismatch(self.folder, differences(self.kernel, named), "choose another folder")
+            return kernel
+        there = next((key for key in self.keys if self._is_finished(key)), None)
+        if there is None or self.x1 is None or self.x2 is None or not tile_file.is_intact(self.tile_path(there)):
+            return kernel
+        rows, columns = self.extent(there)
+        stored = self.piece(there)[:PROBE, :PROBE].astype(np.float64)
+        x1, x2 = (np.ascontiguousarray(x[side][:PROBE]) for x, side in ((self.x1, rows), (self.x2, columns)))
+        found = np.asarray(kernel(x1, x2), np.float64)
+        if found.shape == stored.shape and np.abs(found - stored).max() > PROBE_TOLERANCE * np.abs(stored).max():
+            reason = "this kernel gives other values than its tiles hold"
+            raise StoreMismatch(
+                self.folder, reason, "compute with the kernel it was made with, or choose another folder"
+            )
+        return kernel
 
     def _known_key(self, key: tuple[int, int]) -> tuple[int, int]:
         i, j = key
@@ -335,17 +373,11 @@ def manifest_path(folder: Path) -> Path:
     return folder / "gram.json"
 
 
-def canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def as_json(kernel: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as they will be read back from the manifest."""
-    try:
-        settings: dict[str, Any] = json.loads(canonical(dict(kernel)))
-    except (TypeError, ValueError) as error:
-        raise UnfitArray(f"the kernel's settings cannot be written as JSON ({error}): give plain values") from error
-    return settings
+def kernel_record(kernel: KernelLike) -> dict[str, Any]:
+    """A kernel of this package in full; of others, what the caller says."""
+    if isinstance(kernel, Mapping) and not is_known(kernel):
+        return as_json(kernel)
+    return identity(kernel)
 
 
 def differences(known: Mapping[str, Any], asked: Mapping[str, Any]) -> str:

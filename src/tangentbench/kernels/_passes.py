@@ -22,6 +22,7 @@ from tangentbench.kernels.network import (
     mixes_positions,
     parts,
 )
+from tangentbench.progress import tqdm
 from tangentbench.theory.pair_quadrature import pair_of
 
 BLOCK_LIMIT = 256
@@ -81,8 +82,6 @@ class Pass:
 
     def blocks(self, first: np.ndarray, second: np.ndarray | None, *, progress: bool) -> Iterator[Block]:
         """Blocks of the matrix, one by one: memory does not grow with the number of images, and the bar moves."""
-        from tqdm import tqdm
-
         left = Scaled.of(first.astype(self.inner, copy=False), self.group.trunk)
         right = left if second is None else Scaled.of(second.astype(self.inner, copy=False), self.group.trunk)
         rows, columns = self.block_shape(left.images, second is None)

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import get_blas_funcs
 from scipy.linalg.lapack import dpotrf, spotrf
-from tqdm import tqdm
 
 from tangentbench.errors import NotPositiveDefinite
 from tangentbench.gram import tile_file
 from tangentbench.gram.grid import regular_edges
 from tangentbench.gram.limits import memory_allowed, require_disk, require_memory
 from tangentbench.gram.matrix import Float64, Matrix
+from tangentbench.progress import tqdm
 
 Array = NDArray[Any]
 

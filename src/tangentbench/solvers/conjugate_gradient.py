@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from tqdm import tqdm
 
 from tangentbench.errors import NotPositiveDefinite
 from tangentbench.gram.matrix import Float64, Matrix
+from tangentbench.progress import tqdm
 
 Precondition = Callable[[Float64], Float64]
 """An approximation of (K + ridge I)^-1 applied to (n, m)."""
@@ -47,6 +47,9 @@ def conjugate_gradient(
     progress: bool = True,
 ) -> Solution:
     """Solve for targets (n, m) from `start` (n, m), until every column's relative residual is below `tolerance`."""
+    if float(matrix.diagonal().max()) + ridge <= 0:  # also a zero matrix, whose updates would all be 0 / 0
+        what = f"the Gram matrix of {len(targets)} inputs"
+        raise NotPositiveDefinite(what, float(matrix.diagonal().max()) + ridge, "its largest diagonal entry")
     norms = np.linalg.norm(targets, axis=0)
     norms[norms == 0] = 1.0
     x = np.zeros_like(targets) if start is None else start.copy()

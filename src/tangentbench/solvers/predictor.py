@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tangentbench.atomic import read_json, sha256, write_json, written_whole
 from tangentbench.errors import ResultUnreadable, StoreMismatch, UnfitArray
+from tangentbench.gram.limits import require_memory
 from tangentbench.gram.matrix import DenseMatrix, Float64, Matrix
 from tangentbench.gram.store import Gram
 from tangentbench.shapes import CodedLabels, LabelsLike, RowsLike
@@ -30,6 +31,9 @@ def code_labels(labels: LabelsLike, classes: int | None = None) -> CodedLabels:
         raise UnfitArray(
             f"labels run from {labels.min()} to {labels.max()}: with {classes} classes give 0 to {classes - 1}"
         )
+    require_memory(
+        f"the coding of {classes} classes", 8.0 * len(labels) * classes, None, "number the classes 0, 1, 2 and so on"
+    )
     coded = np.full((len(labels), classes), OFFSET)
     coded[np.arange(len(labels)), labels.astype(np.intp)] += 1.0
     return coded

@@ -1,12 +1,13 @@
 """Kernel regression on a Gram matrix in a store or in memory: alpha = (K + ridge I)^-1 Y.
 
-Cholesky up to 50,000 inputs (in float64, or in float32 and refined in float64), preconditioned conjugate gradient
-beyond. A path of ridges reuses what it has: the eigenvectors of a small matrix; otherwise the factor of a
-neighbouring ridge as a preconditioner where that is cheaper than a new factorisation.
+Cholesky up to 50,000 inputs (in float32 and refined in float64 where that is enough, else in float64), preconditioned
+conjugate gradient beyond. A path of ridges reuses what it has: the eigenvectors of a small matrix; otherwise the factor
+of a neighbouring ridge as a preconditioner where that is cheaper than a new factorisation.
 """
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 import warnings
@@ -17,9 +18,9 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
-from tangentbench.errors import NotPositiveDefinite, TangentbenchError, TooLittleMemory, UnfitArray, UnknownName
+from tangentbench.errors import NotPositiveDefinite, TooLittleMemory, UnfitArray, UnknownName
 from tangentbench.gram.limits import memory_allowed, require_memory
 from tangentbench.gram.matrix import DenseMatrix, Float64, Matrix
 from tangentbench.gram.store import Gram
@@ -33,7 +34,11 @@ from tangentbench.solvers.conjugate_gradient import (
     low_rank_preconditioner,
     pivoted_cholesky,
 )
-from tangentbench.solvers.predictor import Predictor, code_labels, share_right
+from tangentbench.solvers.outcomes import Regression, outcome_of
+from tangentbench.solvers.precision import FLOAT32_FROM, REFINEMENTS, estimated_condition, is_enough
+from tangentbench.solvers.predictor import Predictor, code_labels
+
+_log = logging.getLogger(__name__)
 
 Method = Literal["auto", "cholesky", "cg", "eigen"]
 METHODS = ("auto", "cholesky", "cg", "eigen")
@@ -54,55 +59,12 @@ SHIFT_SHARES = (0.01, 0.1, 1.0, 10.0)
 """What a float32 factor may be shifted by, in n roundings of the mean diagonal."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One ridge: the predictor and, if there was a test matrix, its scores (t, m), classes (t,) and accuracy."""
-
-    predictor: Predictor
-    scores: Float64 | None = None
-    predictions: NDArray[np.intp] | None = None
-    accuracy: float | None = None
-
-
-@dataclass(frozen=True)
-class Regression:
-    """The outcomes of a ridge path, in the order in which the ridges were given."""
-
-    path: tuple[Outcome, ...]
-
-    @property
-    def best(self) -> Outcome:
-        """The outcome with the highest test accuracy, the first one where none was measured."""
-        return max(self.path, key=lambda outcome: -1.0 if outcome.accuracy is None else outcome.accuracy)
-
-    @property
-    def only(self) -> Outcome:
-        if len(self.path) != 1:
-            raise TangentbenchError(f"a path of {len(self.path)} ridges has no single outcome: choose one of its path")
-        return self.path[0]
-
-    @property
-    def predictor(self) -> Predictor:
-        return self.only.predictor
-
-    @property
-    def scores(self) -> Float64 | None:
-        return self.only.scores
-
-    @property
-    def predictions(self) -> NDArray[np.intp] | None:
-        return self.only.predictions
-
-    @property
-    def accuracy(self) -> float | None:
-        return self.only.accuracy
-
-
 class SolverOptions(TypedDict, total=False):
     """How a regression is solved; every option may be left out.
 
     dtype: of the factor; float32 halves memory and time and is refined to float64's accuracy. "auto", the default,
-        takes float64 where it fits in memory, then float32, then float64 on disk.
+        takes float64 below 4,000 inputs; above, float32 where the condition number allows, else float64; what does not
+        fit in memory is made in float32, or in float64 on disk.
     jitter: "auto" adds the least power of ten that makes a singular matrix solvable, and says so.
     tolerance: relative residual that a solution must reach (1e-10), in at most `max_iterations` (1000).
     scratch: a folder for the factor, where a killed factorisation is resumed; needed only if memory is short (a store
@@ -164,17 +126,6 @@ def as_targets(labels: ArrayLike, count: int) -> Float64:
     if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         raise UnfitArray(f"labels of type {values.dtype} must be finite real numbers")
     return values.astype(np.float64).reshape(count, -1)
-
-
-def outcome_of(predictor: Predictor, test_gram: Matrix | ArrayLike | None, test_labels: ArrayLike | None) -> Outcome:
-    if test_gram is None:
-        return Outcome(predictor)
-    scores = predictor.scores(test_gram)
-    if scores.shape[1] == 1:
-        return Outcome(predictor, scores)
-    predictions = np.argmax(scores, axis=1)
-    accuracy = None if test_labels is None else share_right(predictions, test_labels)
-    return Outcome(predictor, scores, predictions, accuracy)
 
 
 def own_scratch(gram: Gram) -> Path:
@@ -274,6 +225,7 @@ class _RegressionSolver:
 
     def by_cholesky(self, ridge: float, neighbour: Float64 | None) -> Predictor:
         begin = time.perf_counter()
+        solution: Solution | None
         if self.factor is not None and self.expected_iterations(ridge) <= self.count / INPUTS_PER_ITERATION:
             budget = int(self.count / INPUTS_PER_ITERATION)
             solution = self.iterate(self.factor.solve, ridge, neighbour, budget)
@@ -281,6 +233,12 @@ class _RegressionSolver:
                 method = f"Cholesky factor of a smaller ridge, {solution.iterations} refinements"
                 return self.predictor(solution, ridge, 0.0, method, None, begin)
         kind, scratch = self.factor_place()
+        if self.tries_single(kind, scratch):
+            solution = self.in_single(ridge)
+            if solution is not None:
+                assert self.factor is not None
+                method = f"Cholesky in float32, {solution.iterations} refinements"
+                return self.predictor(solution, ridge, 0.0, method, self.factor.smallest_pivot, begin)
 
         def attempt(whole_ridge: float) -> Solution:
             # An old factor is let go before the next one is made: there is room for one.
@@ -293,6 +251,30 @@ class _RegressionSolver:
         assert self.factor is not None
         method = f"Cholesky in {kind.name}{'' if scratch is None else ' on disk'}, {solution.iterations} refinements"
         return self.predictor(solution, ridge, jitter, method, self.factor.smallest_pivot, begin)
+
+    def tries_single(self, kind: np.dtype[Any], scratch: Path | None) -> bool:
+        """Whether a float32 factor in memory comes first: nobody chose a precision, and float64 would take long."""
+        return self.dtype == "auto" and kind == np.float64 and scratch is None and self.count >= FLOAT32_FROM
+
+    def in_single(self, ridge: float) -> Solution | None:
+        """The solution by a float32 factor and refinement; None, and a line in the log, where float64 is needed."""
+        self.factor = None
+        single = np.dtype(np.float32)
+        try:
+            factor = factorise(self.matrix, ridge, dtype=single, memory_limit=self.memory_limit, progress=self.progress)
+        except NotPositiveDefinite:
+            _log.info("the matrix of %d inputs is singular in float32: its factor is made in float64", self.count)
+            return None
+        condition = estimated_condition(self.matrix, ridge, factor)
+        if not is_enough(condition):
+            _log.info("a condition number of %.1e is too much for float32: the factor is made in float64", condition)
+            return None
+        solution = self.iterate(factor.solve, ridge, None, min(REFINEMENTS, self.max_iterations))
+        if not solution.reached(self.tolerance):
+            _log.info("float32 was refined to %.1e only: the factor is made in float64", solution.residual)
+            return None
+        self.factor, self.factor_ridge = factor, ridge
+        return solution
 
     def expected_iterations(self, ridge: float) -> float:
         """How many refinements at `ridge` the factor at hand will need at least.

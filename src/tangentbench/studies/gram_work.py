@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tangentbench.gram.identity import LAYERS, identity, network_of
 from tangentbench.gram.limits import DENSE_LIMIT, LANCZOS_STEPS
 from tangentbench.gram.plans import TRAIN, GramPlan, KernelPlan
+from tangentbench.kernels.network import Network, Size
 from tangentbench.studies.work import Work
 
 GIB = 2**30
@@ -15,12 +17,28 @@ FLOPS_OF_READING = 50
 
 def kernel_units(plan: KernelPlan, entries: float) -> dict[str, float]:
     """What `entries` of a kernel take: a step is one layer at one (pair of) position(s) of one entry."""
-    kernel, side = plan.kernel, plan.images.side
+    kernel, side = identity(plan.kernel), plan.images.side
     if kernel["name"] == "ntk":
         return {"dense_gflop": 2e-9 * entries * COLOURS * side**2}
-    pooling = kernel.get("pooling", "gap")
+    if kernel["name"] == LAYERS:
+        network = network_of(kernel["network"])
+        averages = any(layer.operation in ("average_pool", "global_average_pool") for layer in network)
+        steps = entries * convolution_steps(network, (side, side), power=2 if averages else 1)
+        return {"cntk_gap_gstep" if averages else "cntk_flatten_gstep": steps / 1e9}
+    pooling = kernel["pooling"]
     steps = entries * (kernel["depth"] - 1) * side ** (4 if pooling == "gap" else 2)
     return {f"cntk_{pooling}_gstep": steps / 1e9}
+
+
+def convolution_steps(network: Network, size: Size, power: int) -> float:
+    """Convolutions times their positions (power 1) or pairs of positions (power 2), in all branches."""
+    steps = 0.0
+    for layer in network:
+        steps += sum(convolution_steps(branch, size, power) for branch in layer.inner())
+        size = layer.size_after(size)
+        if layer.operation == "convolution":
+            steps += float(size[0] * size[1]) ** power
+    return steps
 
 
 def matrices_gib(train: int, test: int) -> float:

@@ -33,7 +33,6 @@ class GramStore:
     """
 
     folder: Path
-    tile: int
     train_images: Path
     test_images: Path
 

@@ -2,19 +2,20 @@
 
 A plan comes from config/grams.yaml (a matrix anybody wants, target `gram_NAME`), or from an artifact whose catalogue
 entry names `tile_jobs` for a scale; then the study's `gram_plans` make it of the artifact's settings. This module
-stays light, Snakemake reads it at every start: no torch, no kernels.
+stays light, Snakemake reads it at every start: no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from tangentbench.config import load_checked
 from tangentbench.datasets.choice import ImageChoice
 from tangentbench.errors import InvalidConfig, TangentbenchError, UnknownName
+from tangentbench.gram.identity import identity
 from tangentbench.gram.plans import GramPlan, KernelPlan
 from tangentbench.paths import Paths
 from tangentbench.studies.registry import on_settings, plan_function
@@ -60,13 +61,20 @@ def declared_plan(paths: Paths, name: str, entry: Mapping[str, Any], scale: str)
         raise InvalidConfig(paths.grams, f"{where}.images", f"{error} at scale {scale}") from None
     except TangentbenchError as error:
         raise InvalidConfig(paths.grams, f"{where}.images", str(error)) from None
+    try:
+        identity(merged["kernel"])
+    except TangentbenchError as error:
+        raise InvalidConfig(paths.grams, f"{where}.kernel", f"{error} (scale {scale})") from None
     plan = KernelPlan(slug(merged["kernel"]["name"]), name, images, merged["kernel"], int(alone["tile"]))
     return GramPlan(name, str(alone["dataset"]), int(alone["threads"] or 1), plan)
 
 
 @dataclass(frozen=True)
 class Grams:
-    """Every planned matrix of one scale, by owner and name."""
+    """Every planned matrix of one scale, by owner and name; and by what it is, images and kernel.
+
+    Owners that mean the same matrix share it: the smallest of their tiles and the most of their threads are taken.
+    """
 
     plans: Mapping[str, Mapping[str, GramPlan]]
 
@@ -90,6 +98,21 @@ class Grams:
         if name not in plans:
             raise UnknownName(f"matrix of {owner}", name, plans)
         return plans[name]
+
+    @cached_property
+    def _stored(self) -> dict[tuple[str, str], GramPlan]:
+        shared: dict[tuple[str, str], GramPlan] = {}
+        for plan in (plan for plans in self.plans.values() for plan in plans.values()):
+            other = shared.get((plan.inputs, plan.key), plan)
+            tile, threads = min(plan.tile, other.tile), max(plan.threads, other.threads)
+            shared[plan.inputs, plan.key] = replace(other, threads=threads, plan=replace(other.plan, tile=tile))
+        return shared
+
+    def stored(self, inputs: str, key: str) -> GramPlan:
+        """The plan of the matrices in results/SCALE/grams/INPUTS/KEY."""
+        if (inputs, key) not in self._stored:
+            raise UnknownName("Gram matrix", f"{inputs}/{key}", ["/".join(one) for one in self._stored])
+        return self._stored[inputs, key]
 
     @cached_property
     def _by_inputs(self) -> dict[str, GramPlan]:

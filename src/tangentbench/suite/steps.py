@@ -38,8 +38,8 @@ threads_option = click.option("--threads", type=int, default=1, show_default=Tru
 
 
 def gram_arguments(function: Callable[..., None]) -> Callable[..., None]:
-    """GRAM KERNEL MATRIX --scale: which matrix of which plan."""
-    for decorate in (scale_option, *(click.argument(name) for name in ("matrix", "kernel", "gram"))):
+    """INPUTS KERNEL MATRIX --scale: which matrix of which plan."""
+    for decorate in (scale_option, *(click.argument(name) for name in ("matrix", "kernel", "inputs"))):
         function = decorate(function)
     return function
 
@@ -120,34 +120,34 @@ def gram_inputs(paths: Paths, inputs: str, scale: str, seed: int) -> None:
 
 @job
 @gram_arguments
-def gram_store(paths: Paths, gram: str, kernel: str, matrix: str, scale: str) -> None:
+def gram_store(paths: Paths, inputs: str, kernel: str, matrix: str, scale: str) -> None:
     """Make the empty store of a planned Gram matrix."""
     from tangentbench.gram import steps as gram_jobs
 
-    gram_jobs.create_store(paths, planned_grams(paths, scale).plan(gram, kernel), matrix, scale)
+    gram_jobs.create_store(paths, planned_grams(paths, scale).stored(inputs, kernel), matrix, scale)
 
 
 @job
 @gram_arguments
 @click.argument("tile")
 @threads_option
-def gram_tile(paths: Paths, gram: str, kernel: str, matrix: str, tile: str, scale: str, threads: int) -> None:
+def gram_tile(paths: Paths, inputs: str, kernel: str, matrix: str, tile: str, scale: str, threads: int) -> None:
     """Compute one tile of a planned Gram matrix."""
     limit_threads(threads)
     from tangentbench.gram import steps as gram_jobs
 
-    gram_jobs.compute_tile(paths, planned_grams(paths, scale).plan(gram, kernel), matrix, tile, scale, threads)
+    gram_jobs.compute_tile(paths, planned_grams(paths, scale).stored(inputs, kernel), matrix, tile, scale, threads)
 
 
 @job
 @gram_arguments
 @threads_option
-def gram_certificate(paths: Paths, gram: str, kernel: str, matrix: str, scale: str, threads: int) -> None:
+def gram_certificate(paths: Paths, inputs: str, kernel: str, matrix: str, scale: str, threads: int) -> None:
     """Check every tile of a planned Gram matrix, recompute damaged ones, and write its certificate."""
     limit_threads(threads)
     from tangentbench.gram import steps as gram_jobs
 
-    gram_jobs.seal(paths, planned_grams(paths, scale).plan(gram, kernel), matrix, scale, threads)
+    gram_jobs.seal(paths, planned_grams(paths, scale).stored(inputs, kernel), matrix, scale, threads)
 
 
 def planned_grams(paths: Paths, scale: str) -> Grams:
@@ -183,7 +183,9 @@ def measure(
     table_files = {one: paths.table(scale, used[one].study, one) for one in used}
     dataset_files = {one: paths.dataset(one) for one in part_datasets(artifact, scale, part)}
     plans = part_plans(artifact, scale, part)
-    certificates = [paths.gram_certificate(scale, name, plan.name, one) for plan in plans for one in plan.plan.matrices]
+    certificates = [
+        paths.gram_certificate(scale, plan.inputs, plan.key, one) for plan in plans for one in plan.plan.matrices
+    ]
     work = paths.work(scale, artifact.study, name, part)
     context = Context(
         seed=seed,
@@ -221,7 +223,7 @@ def measure(
 
 def gram_store_of(paths: Paths, plan: GramPlan, scale: str) -> GramStore:
     train, test = (paths.gram_inputs(scale, plan.inputs, matrix) for matrix in (TRAIN, TEST))
-    return GramStore(paths.gram(scale, plan.owner, plan.name), plan.tile, train, test)
+    return GramStore(paths.gram(scale, plan.inputs, plan.key), train, test)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from tangentbench.config import SCALES, load_settings
 from tangentbench.datasets.prepare.recipes import load_recipes
 from tangentbench.datasets.prepare.sources import load_sources
 from tangentbench.errors import UnknownName
+from tangentbench.gram.identity import canonical, identity
 from tangentbench.gram.plans import TEST, TRAIN, GramPlan
 from tangentbench.paths import Paths
 from tangentbench.studies.gram_work import certificate_work, tile_work, tiled_work
@@ -101,31 +102,30 @@ class Wiring:
     def used_grams(self, artifact: str, scale: str, part: str) -> list[str]:
         """The certificates, and the images, of the matrices that a part takes as inputs."""
         plans = part_plans(self.catalogue.artifact(artifact), scale, part)
-        images = {file: None for plan in plans for file in self.gram_inputs(plan.owner, plan.name, scale)}
+        images = {file: None for plan in plans for file in self.gram_inputs(plan.inputs, scale)}
         return [*(file for plan in plans for file in self.plan_certificates(plan, scale)), *images]
 
     def certificates(self, owner: str, scale: str) -> list[str]:
         return [file for plan in self.grams(scale).of(owner).values() for file in self.plan_certificates(plan, scale)]
 
     def plan_certificates(self, plan: GramPlan, scale: str) -> list[str]:
-        place = (scale, plan.owner, plan.name)
+        place = (scale, plan.inputs, plan.key)
         return [str(self.paths.gram_certificate(*place, matrix)) for matrix in plan.plan.matrices]
 
-    def tiles(self, owner: str, name: str, matrix: str, scale: str) -> list[str]:
-        tiles = self.grams(scale).plan(owner, name).tiles(matrix)
-        return [str(self.paths.gram_tile(scale, owner, name, matrix, tile)) for tile in tiles]
+    def tiles(self, inputs: str, kernel: str, matrix: str, scale: str) -> list[str]:
+        tiles = self.grams(scale).stored(inputs, kernel).tiles(matrix)
+        return [str(self.paths.gram_tile(scale, inputs, kernel, matrix, tile)) for tile in tiles]
 
-    def gram_inputs(self, owner: str, name: str, scale: str) -> list[str]:
-        inputs = self.grams(scale).plan(owner, name).inputs
+    def gram_inputs(self, inputs: str, scale: str) -> list[str]:
         return [str(self.paths.gram_inputs(scale, inputs, matrix)) for matrix in (TRAIN, TEST)]
 
     def gram_dataset(self, inputs: str, scale: str) -> str:
         return str(self.paths.dataset(self.grams(scale).with_inputs(inputs).dataset))
 
-    def gram_kernel(self, owner: str, name: str, scale: str) -> str:
+    def gram_kernel(self, inputs: str, kernel: str, scale: str) -> str:
         """What a store is made of besides its images."""
-        plan = self.grams(scale).plan(owner, name)
-        return repr((sorted(plan.plan.kernel.items()), plan.tile))
+        plan = self.grams(scale).stored(inputs, kernel)
+        return repr((canonical(identity(plan.plan.kernel)), plan.tile))
 
     @cached_property
     def _cluster(self) -> Cluster:
@@ -149,13 +149,13 @@ class Wiring:
 
     def tile(self, wildcards: Any) -> Needs:
         """The job of one tile of a Gram matrix."""
-        plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
-        return self._needs(tile_work(plan), plan.threads, wildcards.gram)
+        plan = self.grams(wildcards.scale).stored(wildcards.inputs, wildcards.kernel)
+        return self._needs(tile_work(plan), plan.threads, plan.owner)
 
     def certificate(self, wildcards: Any) -> Needs:
         """The job that checks and certifies a Gram matrix; it uses no GPU."""
-        plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
-        return self._needs(certificate_work(plan, wildcards.matrix), plan.threads, wildcards.gram)
+        plan = self.grams(wildcards.scale).stored(wildcards.inputs, wildcards.kernel)
+        return self._needs(certificate_work(plan, wildcards.matrix), plan.threads, plan.owner)
 
     def _needs(self, work: Work | None, threads: int, what: str) -> Needs:
         needs = self._cluster.needs(work, threads, what)
@@ -215,8 +215,8 @@ class Wiring:
         return self._gram_code("gram_certificate", wildcards)
 
     def _gram_code(self, rule: str, wildcards: Any) -> str:
-        plan = self.grams(wildcards.scale).plan(wildcards.gram, wildcards.kernel)
-        return self.fingerprints.step(rule, words_in(plan.plan.kernel))
+        plan = self.grams(wildcards.scale).stored(wildcards.inputs, wildcards.kernel)
+        return self.fingerprints.step(rule, words_in([plan.plan.kernel, identity(plan.plan.kernel)]))
 
     def code(self, rule: str) -> str:
         return self.fingerprints.step(rule)

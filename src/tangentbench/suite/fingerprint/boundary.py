@@ -35,6 +35,7 @@ BOUNDARY: Mapping[str, str] = {
     "tangentbench.datasets.prepare.embedded:record": "describes a file for the provenance",
     "tangentbench.datasets.prepare.pipeline:origin": "describes a data set for the provenance",
     "tangentbench.gram.limits": "refuses work that does not fit into memory or on the disk",
+    "tangentbench.progress": "shows bars",
 }
 """A module or one of its names, and why it does not count. A class of errors never counts, wherever it is defined."""
 

@@ -44,7 +44,10 @@ class Step:
 STEPS: Mapping[str, Step] = {
     "dataset": Step((f"{PACKAGE}.datasets.prepare.pipeline:prepare", f"{PACKAGE}.datasets.store:save_dataset")),
     "gram_inputs": Step((f"{PACKAGE}.gram.steps:prepare_inputs",)),
-    "gram_store": Step((f"{PACKAGE}.gram.store:Gram",)),
+    # the rest of a manifest, kernel and tile, are parameters of the rule
+    "gram_store": Step(
+        tuple(f"{PACKAGE}.gram.{name}" for name in ("inputs:Inputs", "grid:regular_edges", "store:FORMAT"))
+    ),
     "gram_tile": Step((f"{PACKAGE}.gram.steps:compute_tile",)),
     "gram_certificate": Step((f"{PACKAGE}.gram.steps:seal",)),
     "measure": Step((f"{PACKAGE}.datasets.store:load_dataset",)),

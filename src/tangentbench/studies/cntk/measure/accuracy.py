@@ -61,7 +61,7 @@ def exact_accuracy(context: Context, plan: KernelPlan, fit: Fit) -> dict[str, An
         record = work / plan.name
         if plan.name in context.grams:
             store = context.grams[plan.name]
-            return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=store.tile, store=store.folder)
+            return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=plan.tile, store=store.folder)
         return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=plan.tile)
 
 
@@ -89,10 +89,13 @@ def accuracy_of(
     The matrices are kept in `folder` while they are needed; afterwards only a small record remains, with which a job
     that was killed later skips this kernel. Matrices in a `store` of their own are kept.
     """
-    where = store or folder
+    if store is None:
+        train = Gram.create(folder / "train", images.x_train, kernel=settings, tile=tile)
+        test = Gram.create(folder / "test", images.x_test, images.x_train, kernel=settings, tile=tile)
+    else:  # its tiles may be cut for another artifact that shares it
+        train = Gram.open(store / "train", images.x_train)
+        test = Gram.open(store / "test", images.x_test, images.x_train)
     # the seal tells a record of these images and settings from one of others
-    train = Gram.create(where / "train", images.x_train, kernel=settings, tile=tile)
-    test = Gram.create(where / "test", images.x_test, images.x_train, kernel=settings, tile=tile)
     seal = [train.identity, test.identity, repr(fit)]
     record_file = folder / "accuracy.json"
     if record_file.is_file():
