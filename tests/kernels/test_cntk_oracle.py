@@ -26,12 +26,12 @@ FAST = [(2, "gap"), (3, "gap"), (4, "gap"), (2, "flatten"), (3, "flatten"), (6, 
 
 @functools.cache
 def reference(
-    size: tuple[int, int], depth: int, pooling: str, kind: str, trained: bool | None, filter: int = 3
+    size: tuple[int, int], depth: int, pooling: Any, kind: Any, trained: bool | None, filter: int = 3
 ) -> np.ndarray:
     first, second = images(2, *size), images(2, *size, seed=1)
     values: np.ndarray = cntk(
         first, second, depth, pooling, kind, trained, filter, backend="neural-tangents", progress=False
-    )  # type: ignore[arg-type]
+    )
     return values
 
 

@@ -243,7 +243,8 @@ class Positions:
         if state.theta is None:
             return Covariances(k1)
         if k0 is None:
-            return Covariances(k1, torch.full_like(k1, torch.nan), state.doubt)
+            # a jump: the front has refused the tangent kernel, and nobody reads this one
+            return Covariances(k1, torch.zeros_like(k1), state.doubt)
         theta = state.theta * k0
         if state.doubt is None:
             return Covariances(k1, theta)
