@@ -26,10 +26,13 @@ FAST = [(2, "gap"), (3, "gap"), (4, "gap"), (2, "flatten"), (3, "flatten"), (6, 
 
 @functools.cache
 def reference(
-    size: tuple[int, int], depth: int, pooling: str, kind: str, trained: bool | None, filter: int = 3
+    size: tuple[int, int], depth: int, pooling: Any, kind: Any, trained: bool | None, filter: int = 3
 ) -> np.ndarray:
     first, second = images(2, *size), images(2, *size, seed=1)
-    return cntk(first, second, depth, pooling, kind, trained, filter, backend="neural-tangents", progress=False)  # type: ignore[arg-type]
+    values: np.ndarray = cntk(
+        first, second, depth, pooling, kind, trained, filter, backend="neural-tangents", progress=False
+    )
+    return values
 
 
 @pytest.mark.parametrize("backend", [pytest.param("native", marks=needs_native), "torch"])
@@ -116,7 +119,8 @@ def sky(pooling: str) -> np.ndarray:
 @functools.cache
 def sky_reference(depth: int, pooling: str, kind: str) -> np.ndarray:
     patches = sky(pooling).astype(np.float64)
-    return cntk(patches[:1], patches[1:], depth, pooling, kind, True, backend="neural-tangents")  # type: ignore[arg-type]
+    values: np.ndarray = cntk(patches[:1], patches[1:], depth, pooling, kind, True, backend="neural-tangents")  # type: ignore[arg-type]
+    return values
 
 
 @pytest.mark.parametrize("kind", ["ntk", "nngp"])

@@ -46,7 +46,8 @@ SIZE = (8, 12)
 @functools.cache
 def reference(name: str, kind: str) -> np.ndarray:
     network = {**NETWORKS, **RESIDUAL}[name]
-    return exact(images(2, *SIZE), images(2, *SIZE, seed=1), network, kind, backend="neural-tangents")  # type: ignore[arg-type]
+    values: np.ndarray = exact(images(2, *SIZE), images(2, *SIZE, seed=1), network, kind, backend="neural-tangents")  # type: ignore[arg-type]
+    return values
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

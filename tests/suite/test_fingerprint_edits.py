@@ -254,7 +254,7 @@ EDITS = [
     ),
     Edit(
         "the kernel's function",
-        f"{PACKAGE}/kernels/cntk.py",
+        f"{PACKAGE}/kernels/exact.py",
         r"\ndef cntk\(",
         "\ndef cntk(extra, ",
         ("gram_tile *", "gram_certificate *", "measure cntk_table1"),

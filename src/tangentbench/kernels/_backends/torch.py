@@ -22,6 +22,7 @@ from tangentbench.kernels.network import (
     AveragePool,
     Convolution,
     Covariances,
+    InvalidKernelInput,
     Layer,
     Size,
     mixes_positions,
@@ -149,13 +150,24 @@ def through(
         if done in taps:
             end = gather.covariances(state, maths)
             maps = [end.sigma, end.theta, end.doubt if end.doubt is not None else torch.zeros_like(end.sigma)]
-            found[done] = np.stack([np.ldexp(one.double().cpu().numpy(), order.cpu().numpy()) for one in maps])
+            found[done] = np.stack([in_range(one.double().cpu().numpy(), order.cpu().numpy()) for one in maps])
         if done < max(taps, default=0):
             state = trunk[done].covariances(state, maths)
             step = first.exponents[done + 1][i] + second.exponents[done + 1][j]
             if step.any():
                 state, order = state.mapped(lambda maps, step=step: times_power(maps, -step)), order + step  # type: ignore[misc]
     return [found[tap] for tap in taps]
+
+
+def in_range(values: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """Values with their binary orders back, if float64 holds them."""
+    with np.errstate(over="ignore", under="ignore"):
+        out = np.ldexp(values, orders)
+    if not np.isfinite(out).all() or ((np.abs(out) < np.finfo(np.float64).tiny) & (values != 0)).any():
+        raise InvalidKernelInput(
+            "the kernel leaves the range of float64: take fewer layers, other variances or images nearer to 1"
+        )
+    return np.asarray(out)
 
 
 def times_power(maps: Tensor, order: Tensor) -> Tensor:
@@ -231,7 +243,8 @@ class Positions:
         if state.theta is None:
             return Covariances(k1)
         if k0 is None:
-            return Covariances(k1, torch.full_like(k1, torch.nan), state.doubt)
+            # a jump: the front has refused the tangent kernel, and nobody reads this one
+            return Covariances(k1, torch.zeros_like(k1), state.doubt)
         theta = state.theta * k0
         if state.doubt is None:
             return Covariances(k1, theta)
