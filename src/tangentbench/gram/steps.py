@@ -15,6 +15,7 @@ from tangentbench.datasets.choice import select
 from tangentbench.errors import DataMissing, ResultUnreadable
 from tangentbench.gram.by_settings import named_kernel
 from tangentbench.gram.certificate import certify
+from tangentbench.gram.code_identity import discard_other_code, with_code
 from tangentbench.gram.grid import tile_key
 from tangentbench.gram.plans import TEST, TRAIN, GramPlan
 from tangentbench.gram.store import Array, Gram
@@ -29,11 +30,16 @@ def prepare_inputs(paths: Paths, plan: GramPlan, scale: str, seed: int) -> None:
             np.save(stream, np.ascontiguousarray(array))
 
 
-def create_store(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> None:
-    """Write the manifest, whose checksums tell every later job whether it has the right images."""
+def create_store(paths: Paths, plan: GramPlan, matrix: str, scale: str, code: str = "") -> None:
+    """Write the manifest, whose checksums tell every later job whether it has the right images.
+
+    code: the fingerprint of what computes the tiles; tiles of other code that are there already are not used.
+    """
     named_kernel(plan.plan.kernel)  # a wrong setting is said here, not by a thousand tiles
     x1, x2 = _map_inputs(paths, plan, matrix, scale)
-    Gram.create(store_folder(paths, plan, matrix, scale), x1, x2, kernel=plan.plan.kernel, tile=plan.tile)
+    folder, kernel = store_folder(paths, plan, matrix, scale), with_code(plan.plan.kernel, code)
+    discard_other_code(folder, kernel)
+    Gram.create(folder, x1, x2, kernel=kernel, tile=plan.tile)
 
 
 def compute_tile(paths: Paths, plan: GramPlan, matrix: str, tile: str, scale: str, threads: int) -> None:
@@ -71,6 +77,6 @@ def map_images(path: Path) -> Array:
         raise DataMissing(
             f"{path} is missing: ask Snakemake for the Gram matrix, it prepares its images first"
         ) from None
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise ResultUnreadable(path, str(error)) from error
     return array
