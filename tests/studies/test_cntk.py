@@ -1,5 +1,6 @@
 """The CNTK study: what its artifacts measure, on a few tiny images."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -196,7 +197,7 @@ def test_killed_table_goes_on_without_computing_again(
 
     calls = 0
     monkeypatch.setattr("tangentbench.gram.by_settings.cntk", counted)
-    resumed = networks_and_kernels(dataclasses.replace(context, work=WorkFolder(tmp_path)), settings)
+    resumed = networks_and_kernels(replace(context, work=WorkFolder(tmp_path)), settings)
     assert calls == 4 * 2
     expected = table1[table1["column"] == "cntk_v_2k"].reset_index(drop=True)
     pd.testing.assert_frame_equal(resumed, expected[resumed.columns])

@@ -225,7 +225,7 @@ def measure(
     remove_empty(work.parent, work.parent.parent)
 
 
-def gram_store_of(paths: Paths, plan: GramPlan, scale: str, code: str) -> GramStore:
+def gram_store_of(paths: Paths, plan: GramPlan, scale: str, code: str = "") -> GramStore:
     train, test = (paths.gram_inputs(scale, plan.inputs, matrix) for matrix in (TRAIN, TEST))
     return GramStore(paths.gram(scale, plan.owner, plan.name), plan.tile, train, test, code)
 
