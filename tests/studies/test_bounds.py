@@ -14,6 +14,7 @@ from scipy.integrate import solve_ivp
 
 from tangentbench.datasets import Dataset
 from tangentbench.errors import InvalidConfig, TangentbenchError, UnknownName
+from tangentbench.identity import WorkFolder
 from tangentbench.networks import leaky_mlp
 from tangentbench.networks.leaky_mlp import RegressionTask, draw, linear_velocity, outputs, task_of, velocity
 from tangentbench.networks.mlp_shape import MlpShape
@@ -201,7 +202,7 @@ def test_a_killed_study_goes_on_and_gives_the_same_table(tmp_path: Any, monkeypa
         return real(*arguments)
 
     monkeypatch.setattr(leaky_mlp, "velocity", dies)
-    working = Context(seed=0, datasets={"toy_3x3": toy()}, work=tmp_path)
+    working = Context(seed=0, datasets={"toy_3x3": toy()}, work=WorkFolder(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         bound_curves(working, curve_settings())
     pd.testing.assert_frame_equal(bound_curves(working, curve_settings()), whole)

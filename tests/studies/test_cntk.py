@@ -1,5 +1,6 @@
 """The CNTK study: what its artifacts measure, on a few tiny images."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from tangentbench.claims import evaluate
 from tangentbench.datasets import Dataset
 from tangentbench.datasets.choice import ImageChoice, UnfitImages, average_down, channel_moments, select
 from tangentbench.errors import InvalidConfig, UnknownName
+from tangentbench.identity import WorkFolder
 from tangentbench.kernels import cntk
 from tangentbench.networks.ntk_cnn_spec import NtkCnnSpec
 from tangentbench.paths import Paths, find_root
@@ -170,7 +172,7 @@ def test_killed_table_goes_on_without_computing_again(
     four_classes: Context, table1: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = read(Table1, {**TABLE1, "cells": ["cntk_v_2k 3 4"]})
-    context = Context(seed=0, datasets=four_classes.datasets, work=tmp_path)
+    context = Context(seed=0, datasets=four_classes.datasets, work=WorkFolder(tmp_path))
     whole = accuracy_module.accuracy_of
     calls = 0
 
@@ -195,7 +197,7 @@ def test_killed_table_goes_on_without_computing_again(
 
     calls = 0
     monkeypatch.setattr("tangentbench.gram.by_settings.cntk", counted)
-    resumed = networks_and_kernels(context, settings)
+    resumed = networks_and_kernels(replace(context, work=WorkFolder(tmp_path)), settings)
     assert calls == 4 * 2
     expected = table1[table1["column"] == "cntk_v_2k"].reset_index(drop=True)
     pd.testing.assert_frame_equal(resumed, expected[resumed.columns])

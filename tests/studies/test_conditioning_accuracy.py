@@ -12,6 +12,7 @@ from tangentbench.claims import FAILED, HELD, decide
 from tangentbench.config import SCALES
 from tangentbench.datasets.prepare.pipeline import prepare
 from tangentbench.errors import InvalidConfig
+from tangentbench.identity import WorkFolder
 from tangentbench.paths import Paths, find_root
 from tangentbench.studies.conditioning.measure import trainings
 from tangentbench.studies.conditioning.measure.accuracy import accuracies
@@ -185,7 +186,7 @@ def test_resnets_train(context: Any, normalisation: str) -> None:
 
 
 def test_a_killed_training_goes_on_from_its_file(context: Any, table: Any, tmp_path: Path) -> None:
-    working = Context(seed=0, datasets=context.datasets, work=tmp_path)
+    working = Context(seed=0, datasets=context.datasets, work=WorkFolder(tmp_path))
     first = table_of(working, ["fc_2"], ["norm_relu"])
     assert list(tmp_path.glob("*.npz"))
     pd.testing.assert_frame_equal(table_of(working, ["fc_2"], ["norm_relu"]), first)

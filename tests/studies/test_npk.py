@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from tangentbench.claims import HELD, decide, evaluate
 from tangentbench.errors import Diverged, InvalidConfig
+from tangentbench.identity import WorkFolder
 from tangentbench.paths import Paths, find_root
 from tangentbench.studies.npk.costs import memorisation as memorisation_work
 from tangentbench.studies.npk.measure.memorisation import memorisation, steps_until
@@ -143,7 +144,7 @@ def test_killed_study_goes_on_with_the_same_numbers(
         return whole_training(*arguments, **options)
 
     monkeypatch.setattr(module, "_train", killed_training)
-    context = Context(seed=0, work=tmp_path)
+    context = Context(seed=0, work=WorkFolder(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         memorisation(context, fig6())
     monkeypatch.undo()

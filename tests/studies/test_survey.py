@@ -13,6 +13,7 @@ import pytest
 from tangentbench.claims import evaluate
 from tangentbench.datasets import Dataset
 from tangentbench.errors import InvalidConfig
+from tangentbench.identity import WorkFolder
 from tangentbench.kernels.architectures import resnet50
 from tangentbench.kernels.network import AveragePool, Convolution, Dense, GlobalAveragePool, Relu, covariance_operations
 from tangentbench.paths import Paths, find_root
@@ -158,11 +159,11 @@ def test_finished_cells_are_not_measured_again(tmp_path: Path) -> None:
 
     cells = [("ntk", "native"), ("nngp", "native")]
     with pytest.raises(KeyboardInterrupt):
-        collected(tmp_path, "settings", cells, rows)
-    table = collected(tmp_path, "settings", cells, rows)
+        collected(WorkFolder(tmp_path), cells, rows)
+    table = collected(WorkFolder(tmp_path), cells, rows)
     assert calls == ["ntk", "nngp", "nngp"]
     assert table["value"].tolist() == [1, 3]
-    collected(tmp_path, "other settings", cells[:1], rows)
+    collected(WorkFolder(tmp_path / "another job's"), cells[:1], rows)
     assert len(calls) == 4
 
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from tangentbench.datasets import Dataset
 from tangentbench.errors import InvalidConfig, TangentbenchError
+from tangentbench.identity import WorkFolder
 from tangentbench.networks.weight_distributions import DISTRIBUTIONS
 from tangentbench.paths import Paths, find_root
 from tangentbench.studies.registry import Context, figure_function, study_function
@@ -252,7 +253,7 @@ def test_killed_job_goes_on_with_the_same_numbers(
     module: Any,
     inner: str,
 ) -> None:
-    context = Context(seed=0, datasets=CONTEXT.datasets, work=tmp_path)
+    context = Context(seed=0, datasets=CONTEXT.datasets, work=WorkFolder(tmp_path))
     study: Any
     study, settings = {3: (one_hidden_layer, shallow()), 1: (output_kernels, states())}[number]
     whole, calls = getattr(module, inner), 0

@@ -34,9 +34,10 @@ rule gram_store:
             wildcards.inputs, wildcards.kernel, wildcards.scale
         ),
         code=wiring.code("gram_store"),
+        tiles=wiring.tile_code,
     shell:
         "python -m tangentbench.suite.steps gram_store {wildcards.inputs} {wildcards.kernel} {wildcards.matrix}"
-        " --scale {wildcards.scale} --log {log}"
+        " --scale {wildcards.scale} --code {params.tiles} --log {log}"
 
 
 rule gram_tile:

@@ -107,7 +107,9 @@ def decide(claim: Claim, artifact: Artifact, scale: str, table: pd.DataFrame | N
             raise
         return verdict(NOT_TESTABLE, f"decidable from scale {claim.scale} on: {error}")
     if not np.isfinite(values).all():
-        return verdict(FAILED if decidable else NOT_TESTABLE, "the measured value is not a finite number")
+        lost, all_seeds = int((~np.isfinite(values)).sum()), len(values)
+        what = "the measured value" if all_seeds == 1 else f"the measured value of {lost} of {all_seeds} seeds"
+        return verdict(FAILED if decidable else NOT_TESTABLE, f"{what} is not a finite number")
     interval = Interval.of(values)
     if not decidable:
         return verdict(NOT_TESTABLE, f"decidable from scale {claim.scale} on", interval)

@@ -56,9 +56,13 @@ def series(measure: Mapping[str, Any], table: pd.DataFrame) -> pd.Series:
     for name in (column, over):
         if name is not None and name not in rows.columns:
             raise MeasureError(f"the table has no column '{name}' (it has {', '.join(map(str, table.columns))})")
-    rows = rows.dropna(subset=[column])
-    if rows.empty:
+    asked, rows = rows, rows.dropna(subset=[column])
+    lost = lost_seeds(asked, rows)
+    if rows.empty and not lost:
         raise MeasureError(f"no row of the table fits {dict(measure.get('where', {}))}")
+    if lost and (rows.empty or "across_seeds" in measure):
+        # a mean or a pool over the seeds that are left would be of other seeds than the claim speaks of
+        return pd.Series(float("nan"), index=pd.Index(lost, name=SEED))
     reduce = measure.get("reduce", "only")
     if measure.get("across_seeds") == "mean" and SEED in rows.columns:
         if over is None:
@@ -69,7 +73,14 @@ def series(measure: Mapping[str, Any], table: pd.DataFrame) -> pd.Series:
         return pd.Series([reduce_rows(reduce, rows, column, over)])
     groups = rows.groupby(SEED, sort=True)
     by_seed = {seed: reduce_rows(reduce, group, column, over) for seed, group in groups}
-    return pd.Series(by_seed).rename_axis(SEED)
+    return pd.Series(by_seed | dict.fromkeys(lost, float("nan"))).sort_index().rename_axis(SEED)
+
+
+def lost_seeds(asked: pd.DataFrame, measured: pd.DataFrame) -> list[Any]:
+    """The seeds whose rows hold no number: trainings that diverged or ran out of steps."""
+    if SEED not in asked.columns:
+        return []
+    return sorted(set(asked[SEED].dropna()) - set(measured[SEED].dropna()))
 
 
 def select(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:

@@ -96,7 +96,7 @@ def _described(layer: Layer) -> dict[str, Any]:
             "layer": ACTIVATION,
             **{name: value for name, value in layer.described().items() if name != "operation"},
         }
-    values = {field.name: getattr(layer, field.name) for field in fields(layer) if field.name not in WIDTHS}
+    values = {field.name: getattr(layer, field.name) for field in fields(layer) if field.name not in WIDTHS}  # type: ignore[arg-type]
     plain = {
         name: [_described(one) for one in value] if isinstance(value, tuple) else value
         for name, value in values.items()

@@ -31,31 +31,34 @@ def prepare_inputs(paths: Paths, plan: GramPlan, scale: str, seed: int) -> None:
             np.save(stream, np.ascontiguousarray(array))
 
 
-def create_store(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> None:
-    """Write the manifest, whose checksums tell every later job whether it has the right images."""
+def create_store(paths: Paths, plan: GramPlan, matrix: str, scale: str, code: str = "") -> None:
+    """Write the manifest, whose checksums tell every later job whether it has the right images.
+
+    code: the fingerprint of what computes the tiles; tiles of other code that are there already are not used.
+    """
     named_kernel(plan.plan.kernel)  # a wrong setting is said here, not by a thousand tiles
     x1, x2 = _map_inputs(paths, plan, matrix, scale)
-    Gram.create(store_folder(paths, plan, matrix, scale), x1, x2, kernel=plan.plan.kernel, tile=plan.tile)
+    Gram.create(store_folder(paths, plan, matrix, scale), x1, x2, kernel=plan.plan.kernel, tile=plan.tile, code=code)
 
 
 def compute_tile(paths: Paths, plan: GramPlan, matrix: str, tile: str, scale: str, threads: int) -> None:
     store = open_store(paths, plan, matrix, scale, check_all=False)
     kernel = named_kernel(plan.plan.kernel, threads=threads)
-    for whole in larger_stores(paths, plan, matrix, scale):
+    for whole in larger_stores(paths, plan, store, matrix, scale):
         kernel = NamedKernel(kernel.identity, read_from(whole, kernel))
     store.compute(kernel, [tile_key(tile)])
 
 
-def larger_stores(paths: Paths, plan: GramPlan, matrix: str, scale: str) -> Iterator[Gram]:
-    """Finished matrices of the same kernel on more images of the same data set, to be read and not computed."""
+def larger_stores(paths: Paths, plan: GramPlan, mine: Gram, matrix: str, scale: str) -> Iterator[Gram]:
+    """Finished matrices of the same kernel and code on more images of the same data set, to be read instead."""
     for certificate in sorted(paths.scale(scale).glob(f"grams/{plan.dataset}-*/{plan.key}/{matrix}/certificate.json")):
         inputs = certificate.parents[2].name
         try:
-            store = Gram.open(certificate.parent, *_map_files(paths, inputs, matrix, scale), check_all=False)
+            other = Gram.open(certificate.parent, *_map_files(paths, inputs, matrix, scale), check_all=False)
         except TangentbenchError:
             continue  # another choice of images has gone, or is being made
-        if inputs != plan.inputs and store.shape[1] > plan.plan.shape(matrix)[1]:
-            yield store
+        if inputs != plan.inputs and other.code == mine.code and other.shape[1] > mine.shape[1]:
+            yield other
 
 
 def seal(paths: Paths, plan: GramPlan, matrix: str, scale: str, threads: int) -> None:
@@ -92,6 +95,6 @@ def map_images(path: Path) -> Array:
         raise DataMissing(
             f"{path} is missing: ask Snakemake for the Gram matrix, it prepares its images first"
         ) from None
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise ResultUnreadable(path, str(error)) from error
     return array

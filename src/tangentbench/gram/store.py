@@ -11,6 +11,7 @@ of when its holder dies. Where the file system knows no locks, work may be done 
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -42,6 +43,9 @@ PROBE_TOLERANCE = 1e-3
 """Relative difference up to which two backends may compute the same kernel."""
 
 
+_log = logging.getLogger("tangentbench")
+
+
 class Gram(Matrix):
     """A kernel matrix on disk, K[i, j] = k(x1_i, x2_j), shape (n1, n2); without x2 it is symmetric and half is kept.
 
@@ -71,6 +75,7 @@ class Gram(Matrix):
         kernel: KernelLike,
         tile: int = DEFAULT_TILE,
         dtype: DTypeLike = np.float32,
+        code: str = "",
     ) -> Gram:
         """A new store for x1 (n1, ...) against x2 (n2, ...), or the one in `folder` if it is just that one.
 
@@ -78,6 +83,7 @@ class Gram(Matrix):
             the layers of a network, or any JSON values that describe a function of the caller's own. A store is only
             ever used with the kernel it was made with; what is left out counts as its default.
         tile: inputs a side of a tile; a tile is what a kill can cost, and what one job of a workflow computes.
+        code: the fingerprint of the code behind the kernel, if it is known. Tiles of other code are computed anew.
         """
         folder = Path(folder)
         if np.dtype(dtype) not in (np.float32, np.float64):
@@ -93,7 +99,11 @@ class Gram(Matrix):
             "dtype": np.dtype(dtype).name,
             "tile": int(tile),
             "kernel": kernel_record(kernel),
+            "code": code,
         }
+        if manifest_path(folder).exists() and not _made_by(folder, code):
+            _log.warning("the tiles in %s were made by other code: they are computed anew", folder)
+            manifest_path(folder).unlink(missing_ok=True)
         if manifest_path(folder).exists():
             store = cls.open(folder, rows, columns)
             different = [key for key in manifest if store.manifest[key] != manifest[key]]
@@ -140,6 +150,11 @@ class Gram(Matrix):
         return settings
 
     @property
+    def code(self) -> str:
+        """The fingerprint of the code that computes the tiles; empty where nobody said."""
+        return str(self.manifest.get("code", ""))
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         name: str = self.manifest["dtype"]
         return np.dtype(name)
@@ -155,7 +170,7 @@ class Gram(Matrix):
     @property
     def identity(self) -> str:
         return tile_file.digest_of(
-            canonical(self.kernel), self.dtype.name, self.row_inputs.sha256, self.column_inputs.sha256
+            canonical(self.kernel), self.code, self.dtype.name, self.row_inputs.sha256, self.column_inputs.sha256
         )
 
     def tile_path(self, key: tuple[int, int]) -> Path:
@@ -288,7 +303,7 @@ class Gram(Matrix):
 
     def _tile_identity(self, key: tuple[int, int]) -> str:
         sums = self.row_inputs.blocks[key[0]], self.column_inputs.blocks[key[1]]
-        return tile_file.digest_of(canonical(self.kernel), self.dtype.name, *sums)
+        return tile_file.digest_of(canonical(self.kernel), self.code, self.dtype.name, *sums)
 
     def _is_finished(self, key: tuple[int, int]) -> bool:
         path, shape = self.tile_path(key), self.tile_shape(key)
@@ -360,6 +375,15 @@ class Gram(Matrix):
 def tile_memory(rows: int, columns: int, input_bytes: int, itemsize: int) -> float:
     """Bytes a tile takes while it is made: the kernel's answer (at most float64), what is kept of it, its inputs."""
     return rows * columns * (8 + 2 * itemsize) + (rows + columns) * input_bytes
+
+
+def _made_by(folder: Path, code: str) -> bool:
+    """Whether the store in `folder` was made by this code; one that cannot be read says so when it is opened."""
+    try:
+        manifest = read_json(manifest_path(folder))
+    except ResultUnreadable:
+        return True
+    return not isinstance(manifest, dict) or str(manifest.get("code", "")) == code
 
 
 def mirrored(values: Array) -> Array:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tangentbench.device import current
 from tangentbench.errors import TangentbenchError
+from tangentbench.identity import WorkFolder
 from tangentbench.studies.modules import import_if_there, registrar
 from tangentbench.studies.settings import Settings, read_settings, settings_record
 
@@ -47,8 +48,8 @@ class Context:
     """Tables of the artifacts named in `uses`."""
     grams: Mapping[str, GramStore] = field(default_factory=dict)
     """Matrices that the workflow computed tile by tile, by the names of the study's plans."""
-    work: Path | None = None
-    """A folder for checkpoints, kept until the job has finished."""
+    work: WorkFolder | None = None
+    """A folder for checkpoints, bound to this very job and kept until it has finished."""
     threads: int = 1
 
     @property

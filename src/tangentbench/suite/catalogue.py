@@ -109,6 +109,13 @@ class Artifact:
             for choices in itertools.product(*axes)
         }
 
+    def part_settings(self, scale: str, part: str) -> dict[str, Any]:
+        """The settings of one part; a part that the catalogue does not make is an error."""
+        parts = self.parts_at(scale)
+        if part not in parts:
+            raise UnknownName(f"part of {self.name} at scale {scale}", part, parts)
+        return parts[part]
+
 
 def _overlaid(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(settings)

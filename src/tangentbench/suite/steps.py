@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ log = logging.getLogger("tangentbench")
 
 scale_option = click.option("--scale", required=True)
 seed_option = click.option("--seed", type=int, default=0, show_default=True)
+code_option = click.option("--code", help="Fingerprint of the code that computes; found out where it is not given.")
 threads_option = click.option("--threads", type=int, default=1, show_default=True)
 
 
@@ -120,11 +122,14 @@ def gram_inputs(paths: Paths, inputs: str, scale: str, seed: int) -> None:
 
 @job
 @gram_arguments
-def gram_store(paths: Paths, inputs: str, kernel: str, matrix: str, scale: str) -> None:
+@code_option
+def gram_store(paths: Paths, inputs: str, kernel: str, matrix: str, scale: str, code: str | None) -> None:
     """Make the empty store of a planned Gram matrix."""
     from tangentbench.gram import steps as gram_jobs
+    from tangentbench.suite.job_identity import tile_code
 
-    gram_jobs.create_store(paths, planned_grams(paths, scale).stored(inputs, kernel), matrix, scale)
+    plan = planned_grams(paths, scale).stored(inputs, kernel)
+    gram_jobs.create_store(paths, plan, matrix, scale, code or tile_code(plan))
 
 
 @job
@@ -160,7 +165,7 @@ def planned_grams(paths: Paths, scale: str) -> Grams:
 @scale_option
 @seed_option
 @threads_option
-@click.option("--code", help="Fingerprint of the code behind the study function.")
+@code_option
 @click.option("--device", envvar=DEVICE_VARIABLE, default="auto", help="auto, cpu, cuda or cuda:N, for torch.")
 def measure(
     paths: Paths, name: str, part: str, scale: str, seed: int, threads: int, code: str | None, device: str
@@ -169,13 +174,15 @@ def measure(
     choose(device)
     limit_threads(threads)
     from tangentbench.datasets import load_dataset
+    from tangentbench.identity import open_work
     from tangentbench.studies.registry import Context, settings_for, study_function
+    from tangentbench.suite.job_identity import part_identity, study_code
     from tangentbench.suite.provenance import Recorder
     from tangentbench.suite.table_io import read_table, write_table
 
     catalogue = load_catalogue(paths)
     artifact = catalogue.artifact(name)
-    settings = artifact.parts_at(scale)[part]
+    settings = artifact.part_settings(scale, part)
     function = study_function(artifact)
     record = settings_for(artifact, settings)
     limit_torch_threads(threads)
@@ -192,7 +199,6 @@ def measure(
         datasets={one: load_dataset(file) for one, file in dataset_files.items()},
         tables={one: read_table(file) for one, file in table_files.items()},
         grams={plan.name: gram_store_of(paths, plan, scale) for plan in plans},
-        work=work,
         threads=threads,
     )
     recorder = Recorder(
@@ -204,7 +210,7 @@ def measure(
         settings=settings,
         threads=threads,
         inputs=[*dataset_files.values(), *table_files.values(), *certificates],
-        code=code,
+        code=code or study_code(scale, name),
     )
     result = paths.part(scale, artifact.study, name, part)
     provenance = paths.part_provenance(scale, artifact.study, name, part)
@@ -214,7 +220,7 @@ def measure(
             log.info("it has just finished this part")
             return
         with recorder:
-            table = function(context, record)
+            table = function(replace(context, work=open_work(work, part_identity(recorder))), record)
         write_table(table, result)
         write_json(provenance, recorder.record(outputs=[result]))
         remove_work(work)

@@ -43,5 +43,13 @@ def recorded_sum(path: Path) -> str | None:
     return next((entry["sha256"] for entry in outputs if Path(entry["path"]).name == path.name), None)
 
 
+def unfinished_table(path: Path) -> pd.DataFrame | None:
+    """A piece of an unfinished table in a job's folder; None where it is missing or damaged."""
+    try:
+        return pd.read_parquet(path, engine="pyarrow")
+    except Exception:  # pyarrow's errors have no common class; the piece is measured again
+        return None
+
+
 def read_if_there(path: Path) -> pd.DataFrame | None:
     return read_table(path) if path.is_file() else None

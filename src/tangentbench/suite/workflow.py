@@ -80,10 +80,7 @@ class Wiring:
         return [str(self.paths.part(scale, entry.study, artifact, part)) for part in entry.parts_at(scale)]
 
     def part_settings(self, artifact: str, scale: str, part: str) -> dict[str, Any]:
-        parts = self.catalogue.artifact(artifact).parts_at(scale)
-        if part not in parts:
-            raise UnknownName(f"part of {artifact} at scale {scale}", part, parts)
-        return parts[part]
+        return self.catalogue.artifact(artifact).part_settings(scale, part)
 
     def datasets(self, artifact: str, scale: str, part: str) -> list[str]:
         names = part_datasets(self.catalogue.artifact(artifact), scale, part)

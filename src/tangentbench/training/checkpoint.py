@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tangentbench.atomic import written_whole
+from tangentbench.identity import WorkFolder
 
 SAVE_EVERY_SECONDS = 60.0
 
@@ -75,13 +76,16 @@ class Checkpoint:
     def load(self) -> Saved | None:
         """The state saved last; None where there is no file or it belongs to another training.
 
-        A damaged file is ignored with a warning.
+        Another training's file, or a damaged one, is ignored with a warning.
         """
         try:
             with np.load(self.path, allow_pickle=False) as stored:
                 label = json.loads(str(stored[_LABEL]))
                 if label["identity"] != self.identity:
+                    _log.warning("%s is of another training: this one starts anew", self.path)
                     return None
+                if not isinstance(label["facts"], dict):
+                    raise ValueError("its facts are not a mapping")
                 return Saved(label["facts"], {name: stored[_PREFIX + name] for name in label["names"]})
         except FileNotFoundError:
             return None
@@ -90,15 +94,15 @@ class Checkpoint:
             return None
 
 
-def checkpoint_in(folder: Path | None, name: str, *identity: object) -> Checkpoint | None:
+def checkpoint_in(work: WorkFolder | None, name: str) -> Checkpoint | None:
     """The checkpoint of the training `name` in a job's folder; None where the job has no folder.
 
-    `identity` holds everything that makes it another training: settings, seed, shapes. Its `repr` is stored.
+    The folder's identity stands for settings, code, data and seed; the name tells the trainings of one job apart.
     """
-    if folder is None:
+    if work is None:
         return None
-    slug = "".join(letter if letter.isalnum() or letter in ".-" else "_" for letter in name)
-    return Checkpoint(folder / f"{slug}.npz", repr((name, *identity)))
+    piece = work.piece(name)
+    return Checkpoint(work.file(piece, ".npz"), f"{work.mark} {piece}")
 
 
 def _as_array(values: NDArray[Any] | Tensor) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """A training and a Gram matrix that take a few seconds, mostly asleep, and note every step they begin."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tangentbench.networks.gated import RELU, build
 from tangentbench.studies.registry import Context, study
 from tangentbench.studies.settings import Settings, settings_of
 from tangentbench.training.batches import Examples
-from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.checkpoint import checkpoint_in
 from tangentbench.training.loop import Probe, TrainingRecipe, TrainingRuns, train
 
 STEPS = Path("steps.log")
@@ -56,6 +57,9 @@ def training(context: Context, settings: TrialTraining) -> pd.DataFrame:
     examples = Examples(torch.randn(60, 5, generator=generator) + labels[:, None], labels)
     numbers = list(range(settings.runs))
 
+    checkpoint = checkpoint_in(context.work, "training")
+    assert checkpoint is not None
+
     def sleepy(nets: Any, active: Any, epoch: Any) -> Any:
         note(f"epoch {epoch}", settings.pause)
         return []
@@ -68,7 +72,7 @@ def training(context: Context, settings: TrialTraining) -> pd.DataFrame:
         label="trial",
         evaluate={"test": examples},
         probes=[Probe(sleepy, epochs=frozenset(range(1, settings.epochs + 1)))],
-        checkpoint=Checkpoint(context.work / "training.npz", identity=f"trial {context.seed}", every_seconds=0.0),
+        checkpoint=replace(checkpoint, every_seconds=0.0),
     )
     return trained.history
 
@@ -83,7 +87,7 @@ def gram(context: Context, settings: TrialGram) -> pd.DataFrame:
 
     points = context.dataset.x_train[: settings.inputs]
     matrix = Gram.create(
-        context.work / "gram", points, kernel={"name": "ntk", "depth": settings.depth}, tile=settings.tile
+        context.work.path / "gram", points, kernel={"name": "ntk", "depth": settings.depth}, tile=settings.tile
     )
     matrix.compute(kernel, progress=False)
     values = np.linalg.eigvalsh(matrix.to_array().astype(np.float64))

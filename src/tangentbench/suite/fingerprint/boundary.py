@@ -8,6 +8,7 @@ BOUNDARY: Mapping[str, str] = {
     "tangentbench:__version__": "a release is no edit of what computes",
     "tangentbench.errors": "an error ends a job, it writes no number",
     "tangentbench.atomic": "whole files and locks: the bytes that arrive are those that were handed over",
+    "tangentbench.identity": "whether unfinished work may be used: what is used is of the same code",
     "tangentbench.paths": "where a file is, not what is in it",
     "tangentbench.config": "settings are parameters of the rules themselves",
     "tangentbench.device:choose": "the device's name is no parameter: results stay valid when computed elsewhere",

@@ -112,7 +112,6 @@ def train(context: Context, family: Family, solver: Solver) -> TrainedRuns:
     how = FlowSolver(solver.method, tolerance=solver.tolerance, step=solver.learning_rate)
     epsilons, velocity = family.epsilons, velocity_on_device(shape, task)
     name = f"depth {shape.depth}, {shape.inputs} inputs"
-    identity = (shape, list(family.runs), how, family.times.tolist(), task.samples, context.seed)
     with tqdm(total=1.0, desc=name, bar_format="{l_bar}{bar}| [{elapsed}<{remaining}]", disable=None) as bar:
         flow = follow(
             lambda weights, which: velocity(weights, epsilons[which]),
@@ -120,7 +119,7 @@ def train(context: Context, family: Family, solver: Solver) -> TrainedRuns:
             family.times,
             how,
             label=f"{name}, {len(family.runs)} runs",
-            checkpoint=checkpoint_in(context.work, f"flow-depth{shape.depth}-inputs{shape.inputs}", *identity),
+            checkpoint=checkpoint_in(context.work, f"flow-depth{shape.depth}-inputs{shape.inputs}"),
             on_progress=lambda share: bar.update(share - bar.n),
         )
     return TrainedRuns(family, flow.weights)

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from tangentbench.atomic import read_json, write_json
 from tangentbench.datasets.choice import Labels, Selection, select, with_prepared
+from tangentbench.errors import ResultUnreadable
 from tangentbench.gram.by_settings import named_kernel
 from tangentbench.gram.plans import KernelPlan
 from tangentbench.gram.steps import map_images
 from tangentbench.gram.store import Gram, Kernel
+from tangentbench.identity import WorkFolder
 from tangentbench.solvers.regression import regress
 from tangentbench.studies.cntk.settings import Fit
 from tangentbench.studies.registry import Context
@@ -40,10 +42,10 @@ def decoded(fit: Fit, scores: NDArray[np.float64]) -> Labels:
 
 
 @contextmanager
-def store_folder(work: Path | None) -> Iterator[Path]:
-    """The job's own folder, or a temporary one."""
+def store_folder(work: WorkFolder | None, name: str) -> Iterator[Path]:
+    """A folder for one kernel in the job's own folder, or a temporary one."""
     if work is not None:
-        yield work
+        yield work.folder(work.piece(name))
         return
     with tempfile.TemporaryDirectory(prefix="tangentbench-") as folder:
         yield Path(folder)
@@ -57,8 +59,7 @@ def exact_accuracy(context: Context, plan: KernelPlan, fit: Fit) -> dict[str, An
     """
     images = _images(context, plan)
     kernel = named_kernel(plan.kernel, threads=context.threads)
-    with store_folder(context.work) as work:
-        record = work / plan.name
+    with store_folder(context.work, plan.name) as record:
         if plan.name in context.grams:
             store = context.grams[plan.name]
             return accuracy_of(kernel, plan.kernel, images, fit, folder=record, tile=plan.tile, store=store.folder)
@@ -72,6 +73,18 @@ def _images(context: Context, plan: KernelPlan) -> Selection:
     store = context.grams[plan.name]
     train, test = map_images(store.train_images), map_images(store.test_images)
     return with_prepared(train, test, context.dataset, plan.images, context.seed)
+
+
+def _finished(record: Path) -> dict[str, Any] | None:
+    """What a job that was killed later found with this kernel; None where it did not come so far."""
+    try:
+        found = read_json(record)
+    except FileNotFoundError:
+        return None
+    except ResultUnreadable as error:
+        _log.warning("%s; this kernel is computed again", error)
+        return None
+    return found if isinstance(found, dict) and "value" in found else None
 
 
 def accuracy_of(
@@ -89,19 +102,16 @@ def accuracy_of(
     The matrices are kept in `folder` while they are needed; afterwards only a small record remains, with which a job
     that was killed later skips this kernel. Matrices in a `store` of their own are kept.
     """
+    record_file = folder / "accuracy.json"
+    found = _finished(record_file)
+    if found is not None:
+        return found
     if store is None:
         train = Gram.create(folder / "train", images.x_train, kernel=settings, tile=tile)
         test = Gram.create(folder / "test", images.x_test, images.x_train, kernel=settings, tile=tile)
     else:  # its tiles may be cut for another artifact that shares it
         train = Gram.open(store / "train", images.x_train)
         test = Gram.open(store / "test", images.x_test, images.x_train)
-    # the seal tells a record of these images and settings from one of others
-    seal = [train.identity, test.identity, repr(fit)]
-    record_file = folder / "accuracy.json"
-    if record_file.is_file():
-        stored: dict[str, Any] = read_json(record_file)
-        if stored["seal"] == seal:
-            return dict(stored["found"])
     train.compute(kernel)
     test.compute(kernel)
     regression = regress(train, coded(fit, images.y_train, images.classes), test, ridge=fit.ridge, jitter="auto")
@@ -114,7 +124,7 @@ def accuracy_of(
         "jitter": regression.predictor.jitter,
         "residual": regression.predictor.residual,
     }
-    write_json(record_file, {"seal": seal, "found": found})
+    write_json(record_file, found)
     if store is None:
         for gram in (train, test):
             shutil.rmtree(gram.folder / "tiles", ignore_errors=True)

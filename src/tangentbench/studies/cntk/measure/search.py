@@ -113,7 +113,7 @@ def _trained_rows(
         TrainingRuns(runs, learning_rates, context.seed),
         label=label,
         evaluate={"test": problem.test},
-        checkpoint=checkpoint_in(context.work, label, network, recipe, context.seed, images.x_train.shape),
+        checkpoint=checkpoint_in(context.work, label),
     )
     return [
         {

@@ -54,8 +54,7 @@ def _random_feature_rows(context: Context, settings: Table2, cell: Cell) -> list
         kernel = GradientKernel(NtkCnnNets(network, [draw], context.seed))
         identity = {"name": "random features", "draw": draw, "seed": context.seed, **asdict(network)}
         tile = min(LARGEST_TILE, kernel.fitting_tile(settings.feature_gib * 2**30))
-        with store_folder(context.work) as work:
-            folder = work / f"{network.kind}-depth{network.depth}-draw{draw}"
+        with store_folder(context.work, f"{network.kind}-depth{network.depth}-draw{draw}") as folder:
             found = accuracy_of(kernel, identity, images, settings.fit, folder=folder, tile=tile)
         rows.append({"seed": draw, **found, "quantity": "accuracy", "images": "compared"})
     median = float(np.median([row["value"] for row in rows]))

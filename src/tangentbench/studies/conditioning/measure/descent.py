@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from tqdm import tqdm
 
-from tangentbench.networks.ntk_mlp import NtkMlpNets, TopLayers, draw
+from tangentbench.networks.ntk_mlp import TopLayers, draw
 from tangentbench.networks.stack import on_device
 from tangentbench.studies.conditioning.measure.families import activation_families
 from tangentbench.studies.conditioning.settings import Descent, DescentNetworks
@@ -21,7 +21,7 @@ from tangentbench.theory.conditioning import condition_excess
 from tangentbench.theory.depth_kernels import kernel_at, square_matrix, unit_correlations, upper_entries
 from tangentbench.theory.kernel_descent import steps_from_condition_number, steps_to_ratio, theorem50_steps
 from tangentbench.theory.layer_map import LayerMap, layer_map
-from tangentbench.training.checkpoint import Checkpoint, checkpoint_in
+from tangentbench.training.checkpoint import checkpoint_in
 from tangentbench.training.engines.descent import descend
 
 Row = dict[str, Any]
@@ -139,12 +139,7 @@ class _Descent:
             range(allowed + 1),
             label=f"{sigma.label}, depth {self.depth}, {self.mode}",
             stop_below=task.loss_ratio,
-            checkpoint=self._checkpoint(context, nets),
+            checkpoint=checkpoint_in(context.work, f"{sigma.name}-{self.depth}-{self.mode.replace(' ', '-')}"),
         )
         reached = squared <= task.loss_ratio * squared[0]
         return [float(np.argmax(run)) if run.any() else float("nan") for run in reached.T]
-
-    def _checkpoint(self, context: Context, nets: NtkMlpNets) -> Checkpoint | None:
-        name = f"{self.sigma.name}-{self.depth}-{self.mode.replace(' ', '-')}"
-        identity = (self.networks.max_steps, self.task.loss_ratio, self.task.seed, tuple(nets.first.shape))
-        return checkpoint_in(context.work, name, *identity)

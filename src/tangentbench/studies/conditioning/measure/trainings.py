@@ -115,7 +115,7 @@ class Training:
             label=label,
             evaluate={"test": task.test},
             probes=[task.probe()],
-            checkpoint=checkpoint_in(context.work, label, self, rates),
+            checkpoint=checkpoint_in(context.work, label),
         )
 
     def validation_accuracies(self, context: Context, task: Task) -> dict[float, float]:
@@ -137,7 +137,7 @@ class Training:
                 TrainingRuns(range(len(rates)), rates, self.seed, order=[SEARCH_RUN] * len(rates)),
                 label=label,
                 evaluate={"validation": held},
-                checkpoint=checkpoint_in(context.work, label, self, rates),
+                checkpoint=checkpoint_in(context.work, label),
             )
             accuracy |= dict(zip(rates, trained.accuracies("validation")["last"], strict=True))
         return accuracy

@@ -39,5 +39,5 @@ def train_measured(
         label=f"{label}, {training.optimiser}, learning rate {training.learning_rate:g}",
         evaluate={"test": test},
         probes=[probe],
-        checkpoint=checkpoint_in(context.work, checkpoint, context.seed, settings) if checkpoint else None,
+        checkpoint=checkpoint_in(context.work, checkpoint) if checkpoint else None,
     )

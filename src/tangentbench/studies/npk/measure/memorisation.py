@@ -109,7 +109,7 @@ def _train(
             log_spaced_steps(descent.steps, descent.records),
             label=f"{label}, learning rate {descent.learning_rate_times_rho_max:g}/rho_max",
             stop_below=descent.stop_below,
-            checkpoint=checkpoint_in(context.work, name, spec, descent, context.seed, nets.first.shape),
+            checkpoint=checkpoint_in(context.work, name),
             on_step=lambda done: bar.update(done - bar.n),
         )
 

@@ -74,11 +74,7 @@ class Experiment:
             TrainingRuns(range(len(batch)), learning_rates, self.context.seed, order=seeds),
             label=f"{self.name}, {label}",
             evaluate=self.evaluate,
-            checkpoint=checkpoint_in(
-                self.context.work,
-                f"{self.name}-{label}",
-                *(self.context.seed, self.recipe, self.architecture, batch, gating, self.initialisation),
-            ),
+            checkpoint=checkpoint_in(self.context.work, f"{self.name}-{label}"),
         )
 
     def _set_features(self, nets: GatedNets, batch: Sequence[GatedRun], learnt: LearntGates) -> None:

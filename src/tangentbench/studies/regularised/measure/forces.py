@@ -80,7 +80,7 @@ def _train(context: Context, settings: Forces, run: int, nets: PenalisedNets) ->
         [Stage(settings.optimiser, settings.learning_rate, settings.steps)],
         label=f"run {run}, {settings.images} images, width {settings.width}",
         records=_RECORDS,
-        checkpoint=checkpoint_in(context.work, f"run{run}", context.seed, run, settings),
+        checkpoint=checkpoint_in(context.work, f"run{run}"),
     )
     return history["loss"].to_numpy()
 

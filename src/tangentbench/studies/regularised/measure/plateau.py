@@ -76,7 +76,7 @@ def _trained_panel(context: Context, settings: Plateau, name: str) -> pd.DataFra
         ],
         label=f"{name}, {len(members)} networks",
         records=_RECORDS,
-        checkpoint=checkpoint_in(context.work, name, context.seed, settings),
+        checkpoint=checkpoint_in(context.work, name),
     )
     return final_losses(nets, history, panel, settings.bias)
 

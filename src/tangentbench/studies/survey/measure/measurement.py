@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 from tqdm import tqdm
 
+from tangentbench.identity import WorkFolder
 from tangentbench.studies.registry import Context, study
 from tangentbench.studies.survey.measure.images import prepared
 from tangentbench.studies.survey.measure.regimes import Regime, regime
 from tangentbench.studies.survey.measure.stages import COMPILATION, GRAM, INFERENCE, INTEGRATION, regression_rows
 from tangentbench.studies.survey.settings import AgainstImages, AgainstSide, Kernel, Way
-from tangentbench.suite.table_io import read_if_there, write_table
+from tangentbench.suite.table_io import unfinished_table, write_table
 from tangentbench.theory.power_law import fit_power_law
 
 SECONDS_PER_DAY = 86400.0
@@ -44,7 +43,7 @@ def cost_against_images(context: Context, settings: AgainstImages) -> pd.DataFra
             for row in regression_rows(chosen, images.first(size, settings.test_images[way]), settings):
                 yield {"images": size, "side": side, **row}
 
-    table = collected(context.work, repr(settings), settings.ways, rows)
+    table = collected(context.work, settings.ways, rows)
     table = with_laws(table, "images", float(settings.extrapolate_to))
     return pd.concat([table, *entry_ratios(table, context.tables)], ignore_index=True)
 
@@ -64,7 +63,7 @@ def cost_against_side(context: Context, settings: AgainstSide) -> pd.DataFrame:
             for row in regression_rows(chosen, images, settings):
                 yield {"images": train, "side": side, **row}
 
-    table = collected(context.work, repr(settings), settings.ways, rows)
+    table = collected(context.work, settings.ways, rows)
     table = with_laws(table, "side", float(settings.extrapolate_to_side))
     # the Gram matrix of more images takes longer by the square of their number
     more = (settings.extrapolate_to_images / train) ** 2
@@ -99,21 +98,16 @@ def _seconds_per_entry(table: pd.DataFrame) -> pd.Series:
 
 
 def collected(
-    work: Path | None,
-    identity: str,
+    work: WorkFolder | None,
     cells: Sequence[tuple[K, W]],
     rows: Callable[[K, W], Iterable[dict[str, Any]]],
 ) -> pd.DataFrame:
-    """The rows of every kernel and way to compute it; finished ones are kept in `work` and not measured again.
-
-    identity: of the settings; rows measured with others are not used.
-    """
+    """The rows of every kernel and way to compute it; finished ones are kept in `work` and not measured again."""
     parts = []
-    mark = hashlib.sha256(identity.encode()).hexdigest()[:12]
     for kernel, backend in tqdm(cells, desc="kernels", disable=None):
         logging.getLogger(__name__).info("%s by %s", kernel, backend)
-        file = None if work is None else work / f"{kernel}-{backend}-{mark}.parquet"
-        part = None if file is None else read_if_there(file)
+        file = None if work is None else work.file(work.piece(f"{kernel}-{backend}"), ".parquet")
+        part = None if file is None else unfinished_table(file)
         if part is None:
             part = pd.DataFrame([{"kernel": kernel, "backend": backend, **row} for row in rows(kernel, backend)])
             if file is not None:

@@ -89,9 +89,7 @@ class Task:
 
     def measure(self, context: Context, ensemble: Ensemble) -> dict[str, np.ndarray]:
         """Each quantity after the epochs shown, (epochs, runs)."""
-        inputs = self.span.inputs
-        key = repr((context.seed, ensemble, self.schedule, self.parametrisation, len(inputs), float(inputs.sum())))
-        made = kept(context.work, ensemble.label, key, lambda: self._trained(context, ensemble))
+        made = kept(context.work, ensemble.label, lambda: self._trained(context, ensemble))
         return {name: values.numpy() for name, values in made.items()}
 
     def _trained(self, context: Context, ensemble: Ensemble) -> dict[str, Tensor]:

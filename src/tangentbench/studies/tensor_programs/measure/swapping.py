@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import torch
 
+from tangentbench.identity import WorkFolder
 from tangentbench.networks.initialisation import stream
 from tangentbench.networks.weight_distributions import (
     GAUSSIAN,
@@ -15,7 +15,7 @@ from tangentbench.networks.weight_distributions import (
     truncated_gaussian,
     weight_distribution,
 )
-from tangentbench.training.checkpoint import Checkpoint
+from tangentbench.training.checkpoint import checkpoint_in
 
 ALL = "all"
 
@@ -42,13 +42,11 @@ def chunks(runs: int, bytes_per_run: float, budget: float) -> Iterator[range]:
         yield range(start, min(start + size, runs))
 
 
-def kept(
-    work: Path | None, name: str, key: str, make: Callable[[], dict[str, torch.Tensor]]
-) -> dict[str, torch.Tensor]:
+def kept(work: WorkFolder | None, name: str, make: Callable[[], dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """What `make` gives, stored in the job's folder under `name`; a killed job finds it there again."""
-    if work is None:
+    file = checkpoint_in(work, name)
+    if file is None:
         return make()
-    file = Checkpoint(work / f"{name}.npz", key)
     found = file.load()
     if found is not None:
         return found.tensors
