@@ -4,7 +4,8 @@ requirements.lock is what every machine installs. requirements-gpu.lock holds wh
 besides: the CUDA libraries of the same torch and jax. Both are resolved together, so they never contradict each other.
 
 Every version carries the SHA-256 of its files, as the package index publishes them; the build of torch
-without CUDA has the sum of the file that this machine's pip finds. `--keep` looks up the sums of the versions that the locks have.
+without CUDA has the sum of the file that this machine's pip finds. `--keep` looks up the
+sums of the versions that the locks have.
 
 neural-tangents is pinned by hand and left out of the resolution, because its declared dependencies hold TensorFlow.
 """
