@@ -25,7 +25,7 @@ ARG LOCKS="requirements.lock requirements-gpu.lock"
 ARG INDEX=""
 WORKDIR /suite
 COPY containers/packages.sh /opt/tangentbench/
-COPY requirements.lock requirements-gpu.lock ./
+COPY requirements.lock requirements-build.lock requirements-gpu.lock requirements-torch-cpu.lock ./
 RUN LOCKS="${LOCKS}" INDEX="${INDEX}" sh /opt/tangentbench/packages.sh
 
 FROM packages

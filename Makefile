@@ -21,6 +21,7 @@ SANITIZE := -DTANGENTBENCH_SANITIZE=ON -DTANGENTBENCH_OPENMP=OFF -DTANGENTBENCH_
 IMAGE := image
 SERVICES := slurm or dvc or reliability or browser or wheel
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+LOCKED := $(PIP) install --no-deps --require-hashes
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -32,12 +33,19 @@ all: setup ## build the whole suite at SCALE (quick) and say where the gallery i
 
 setup: $(STAMP) ## make .venv from the lock and install the package
 
-# torch is named once more with its dependencies: a CUDA build brings its libraries, a CPU build has none to bring.
-$(STAMP): requirements.lock pyproject.toml
+# Every file is compared with the locks' sums, and pip resolves nothing. A build of torch with CUDA (what the public index
+# has) needs CUDA's libraries even without a GPU: the GPU's lock has them. A build without (+cpu) needs none and is taken
+# where pip finds it, as with PIP_EXTRA_INDEX_URL set to torch's own index.
+$(STAMP): requirements.lock requirements-build.lock requirements-torch-cpu.lock requirements-gpu.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the locked packages into $(VENV) (two to three minutes) ..."
-	$(PIP) install --no-deps --requirement requirements.lock
-	$(PIP) install "$$(grep '^torch==' requirements.lock)"
+	$(LOCKED) --only-binary :all: --requirement requirements-build.lock
+	awk '/^[^ ]/ { torch = /^torch==/ } !torch' requirements.lock >$(VENV)/common.lock
+	$(LOCKED) --no-build-isolation --requirement $(VENV)/common.lock
+	if $(LOCKED) --requirement requirements-torch-cpu.lock 2>$(VENV)/torch.log; then :; \
+	elif grep -q "No matching distribution" $(VENV)/torch.log; then \
+	    $(LOCKED) --no-build-isolation --requirement requirements.lock --requirement requirements-gpu.lock; \
+	else cat $(VENV)/torch.log >&2; exit 1; fi
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	touch $@
 

@@ -5,7 +5,9 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends g++ >/dev/null
 python3 -m venv /opt/build
-/opt/build/bin/pip install -qq --disable-pip-version-check --no-cache-dir --no-deps $(grep -E '^(cmake|ninja)==' requirements.lock)
+# these two of the lock, each with its sums
+awk '/^[^ ]/ { take = /^(cmake|ninja)==/ } take' requirements.lock >/tmp/build.lock
+/opt/build/bin/pip install -qq --disable-pip-version-check --no-cache-dir --no-deps --require-hashes --requirement /tmp/build.lock
 PATH=/opt/build/bin:${PATH}
 cmake -S src/native -B /tmp/core -G Ninja -DSKBUILD_STATE=editable
 cmake --build /tmp/core

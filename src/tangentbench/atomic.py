@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,7 +32,8 @@ _REMEDIES = {
 def written_whole(target: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside `target`; rename it onto `target` if the block succeeds, delete it otherwise.
 
-    The bytes are flushed to disk before the rename, so a crash leaves the old file or the new one, never a part. What
+    The bytes are flushed to disk before the rename, so a crash leaves the old file or the new one, never a part; the
+    folder is flushed after it, so that a file that was reported as written survives a loss of power. What
     a killed process left beside `target` is removed: a temporary file is locked while its writer lives.
 
     Example:
@@ -49,8 +50,8 @@ def written_whole(target: Path | str) -> Iterator[Path]:
     try:
         yield temporary
         flush(temporary)
-        temporary.chmod(0o666 & ~_current_umask())
         temporary.replace(target)
+        flush(target.parent)
     except OSError as error:
         raise cannot_write(target, error) from error
     finally:
@@ -61,9 +62,13 @@ def written_whole(target: Path | str) -> Iterator[Path]:
 def _locked_temporary(target: Path) -> tuple[int, Path]:
     """A new hidden file beside `target` and the handle that holds its lock."""
     while True:
-        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
+        name = target.parent / f".{target.stem}.{secrets.token_hex(4)}{target.suffix}"
+        try:  # unlike mkstemp's, the mode is the umask's, which no thread then has to ask for by setting it
+            handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            continue
         if _acquire(handle, wait=False) is not False and os.fstat(handle).st_nlink:
-            return handle, Path(name)
+            return handle, name
         os.close(handle)  # another process took it for a leftover before it was locked
 
 
@@ -88,12 +93,6 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _current_umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
 
 
 def cannot_write(path: Path | str, error: OSError) -> CannotWrite:

@@ -128,8 +128,8 @@ def test_compose_gives_the_gpus_to_the_suite() -> None:
 
 
 def pins(name: str) -> dict[str, str]:
-    lines = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
-    return {str(canonicalize_name(line.split("==")[0])): line.split("==")[1] for line in lines}
+    lines = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if line and line[0] not in "# "]
+    return {str(canonicalize_name(line.split("==")[0])): line.split()[0].split("==")[1] for line in lines}
 
 
 def test_gpu_lock_adds_cuda_to_the_one_lock() -> None:

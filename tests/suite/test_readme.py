@@ -35,7 +35,9 @@ def test_version_is_told_once() -> None:
 
 
 def test_lock_is_exact_and_holds_no_address() -> None:
-    lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
-    pins = [line for line in lines if line and not line.startswith("#")]
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", pin) for pin in pins)
-    assert "torch==2.13.0" in pins
+    for name in ("requirements.lock", "requirements-gpu.lock", "requirements-build.lock"):
+        lines = (ROOT / name).read_text("utf-8").splitlines()
+        text = "\n".join(line for line in lines if not line.startswith("#")) + "\n"
+        pin = r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+( \\\n    --hash=sha256:[0-9a-f]{64})+\n"
+        assert re.fullmatch(rf"({pin})+", text), f"{name} has a version without sums, or more than versions and sums"
+    assert "torch==2.13.0 \\" in (ROOT / "requirements.lock").read_text("utf-8")

@@ -1,3 +1,5 @@
+import shlex
+
 # Wildcards are names of the catalogue, never paths; a part is what the catalogue's split makes.
 
 
@@ -17,8 +19,11 @@ wildcard_constraints:
 # Without conda or a container, `python` is the one that runs Snakemake, activated or not. With them packages come from
 # there and the suite from this checkout, whose code the fingerprints speak of.
 # The device is no parameter of a rule: changing the device does not invalidate results.
+# Snakemake formats the prefix, so braces of a path are doubled.
 if workflow.deployment_settings.deployment_method:
-    place = "PYTHONPATH=$PWD/src"
+    place = 'PYTHONPATH="$PWD/src"'
 else:
-    place = f"PATH={Path(sys.executable).parent}:$PATH"
-shell.prefix(f"export TANGENTBENCH_DEVICE={wiring.settings['device']} {place}; ")
+    place = f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
+device = shlex.quote(str(wiring.settings["device"]))
+prefix = f"export TANGENTBENCH_DEVICE={device} {place}; "
+shell.prefix(prefix.replace("{", "{{").replace("}", "}}"))

@@ -12,5 +12,5 @@ rule dataset:
         seed=wiring.settings["seed"],
         mirror=wiring.mirror_option(),
     shell:
-        "python -m tangentbench.suite.steps dataset {wildcards.dataset}"
-        " --seed {params.seed} {params.mirror} --log {log}"
+        "python -m tangentbench.suite.steps dataset {wildcards.dataset:q}"
+        " --seed {params.seed:q} {params.mirror} --log {log:q}"

@@ -12,4 +12,4 @@ rule figure:
         entry=lambda wildcards: wiring.entry(wildcards.artifact),
         code=lambda wildcards: wiring.figure_code(wildcards.artifact),
     shell:
-        "python -m tangentbench.suite.steps figure {wildcards.artifact} --scale {wildcards.scale} --log {log}"
+        "python -m tangentbench.suite.steps figure {wildcards.artifact:q} --scale {wildcards.scale:q} --log {log:q}"

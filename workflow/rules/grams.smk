@@ -16,8 +16,8 @@ rule gram_inputs:
         code=wiring.code("gram_inputs"),
         seed=wiring.settings["seed"],
     shell:
-        "python -m tangentbench.suite.steps gram_inputs {wildcards.inputs}"
-        " --scale {wildcards.scale} --seed {params.seed} --log {log}"
+        "python -m tangentbench.suite.steps gram_inputs {wildcards.inputs:q}"
+        " --scale {wildcards.scale:q} --seed {params.seed:q} --log {log:q}"
 
 
 rule gram_store:
@@ -36,8 +36,8 @@ rule gram_store:
         code=wiring.code("gram_store"),
         tiles=wiring.tile_code,
     shell:
-        "python -m tangentbench.suite.steps gram_store {wildcards.inputs} {wildcards.kernel} {wildcards.matrix}"
-        " --scale {wildcards.scale} --code {params.tiles} --log {log}"
+        "python -m tangentbench.suite.steps gram_store {wildcards.inputs:q} {wildcards.kernel:q} {wildcards.matrix:q}"
+        " --scale {wildcards.scale:q} --code {params.tiles} --log {log:q}"
 
 
 rule gram_tile:
@@ -60,8 +60,8 @@ rule gram_tile:
     params:
         code=wiring.tile_code,
     shell:
-        "python -m tangentbench.suite.steps gram_tile {wildcards.inputs} {wildcards.kernel} {wildcards.matrix} {wildcards.tile}"
-        " --scale {wildcards.scale} --threads {threads} --log {log}"
+        "python -m tangentbench.suite.steps gram_tile {wildcards.inputs:q} {wildcards.kernel:q} {wildcards.matrix:q} {wildcards.tile:q}"
+        " --scale {wildcards.scale:q} --threads {threads} --log {log:q}"
 
 
 rule gram_certificate:
@@ -84,5 +84,5 @@ rule gram_certificate:
     params:
         code=wiring.certificate_code,
     shell:
-        "python -m tangentbench.suite.steps gram_certificate {wildcards.inputs} {wildcards.kernel} {wildcards.matrix}"
-        " --scale {wildcards.scale} --threads {threads} --log {log}"
+        "python -m tangentbench.suite.steps gram_certificate {wildcards.inputs:q} {wildcards.kernel:q} {wildcards.matrix:q}"
+        " --scale {wildcards.scale:q} --threads {threads} --log {log:q}"

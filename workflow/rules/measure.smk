@@ -28,9 +28,9 @@ rule measure:
         code=wiring.study_code,
         seed=wiring.settings["seed"],
     shell:
-        "python -m tangentbench.suite.steps measure {wildcards.artifact} '{wildcards.part}'"
-        " --scale {wildcards.scale} --seed {params.seed} --threads {threads}"
-        " --code {params.code} --log {log}"
+        "python -m tangentbench.suite.steps measure {wildcards.artifact:q} {wildcards.part:q}"
+        " --scale {wildcards.scale:q} --seed {params.seed:q} --threads {threads}"
+        " --code {params.code:q} --log {log:q}"
 
 
 rule table:
@@ -47,4 +47,4 @@ rule table:
     params:
         code=wiring.code("table"),
     shell:
-        "python -m tangentbench.suite.steps table {wildcards.artifact} --scale {wildcards.scale} --log {log}"
+        "python -m tangentbench.suite.steps table {wildcards.artifact:q} --scale {wildcards.scale:q} --log {log:q}"

@@ -11,7 +11,7 @@ rule claims:
         entry=lambda wildcards: wiring.claims_entry(wildcards.study),
         code=wiring.code("claims"),
     shell:
-        "python -m tangentbench.suite.steps claims {wildcards.study} --scale {wildcards.scale} --log {log}"
+        "python -m tangentbench.suite.steps claims {wildcards.study:q} --scale {wildcards.scale:q} --log {log:q}"
 
 
 rule gallery:
@@ -28,4 +28,4 @@ rule gallery:
         entry=wiring.whole_catalogue(),
         code=wiring.code("gallery"),
     shell:
-        "python -m tangentbench.suite.steps gallery --scale {wildcards.scale} --log {log}"
+        "python -m tangentbench.suite.steps gallery --scale {wildcards.scale:q} --log {log:q}"

@@ -45,7 +45,7 @@ def command(
     names = checked_targets(catalogue, targets)
     call = [sys.executable, "-m", "snakemake", "--cores", str(cores or os.cpu_count() or 1)]
     call += ["--dry-run"] if dry_run else []
-    call += [*shlex.split(extra), "--config", f"scale={scale}", "--", *names]
+    call += [*snakemake_options(extra, scale), "--", *names]
     if dry_run:
         context.exit(subprocess.call(call, cwd=paths.root))
     with only_run(paths):
@@ -54,6 +54,30 @@ def command(
     if code == 0 and "all" in names:
         click.echo(f"gallery: {paths.gallery(scale)}")
     context.exit(code)
+
+
+def snakemake_options(extra: str, scale: str) -> list[str]:
+    """The user's options and our scale; Snakemake takes the last --config only, so the user's is joined with ours."""
+    try:
+        words = shlex.split(extra)
+    except ValueError as error:
+        raise TangentbenchError(f"--snakemake {extra!r} cannot be read ({error}): close every quote") from error
+    others: list[str] = []
+    configured = [f"scale={scale}"]
+    in_config = False
+    for word in words:
+        if word in ("--config", "-C"):
+            in_config = True
+        elif word.startswith("--config="):
+            configured.append(word.removeprefix("--config="))
+        elif in_config and not word.startswith("-"):
+            configured.append(word)
+        else:
+            in_config = False
+            others.append(word)
+    if any(one.startswith("scale=") for one in configured[1:]):
+        raise TangentbenchError("--snakemake's --config names a scale: give it with --scale")
+    return [*others, "--config", *configured]
 
 
 def checked_targets(catalogue: Catalogue, targets: tuple[str, ...]) -> list[str]:

@@ -256,7 +256,18 @@ def make_artifact(file: Path, study: str, name: str, entry: Mapping[str, Any]) -
             if not isinstance(artifact.settings_at(scale).get(key), list):
                 reason = f"'{key}' is named in split but is no list at scale {scale}"
                 raise InvalidConfig(file, f"artifacts.{name}.split", reason)
+            _check_part_names(file, artifact, key, artifact.settings_at(scale)[key])
     return artifact
+
+
+def _check_part_names(file: Path, artifact: Artifact, key: str, values: Iterable[Any]) -> None:
+    """Two values with one file name would be one part: the other would vanish."""
+    seen: dict[str, Any] = {}
+    for value in values:
+        if (name := slug(value)) in seen:
+            reason = f"{seen[name]!r} and {value!r} of '{key}' would both be the part {key}={name}: change one of them"
+            raise InvalidConfig(file, f"artifacts.{artifact.name}.split", reason)
+        seen[name] = value
 
 
 def make_claim(file: Path, artifact: Artifact, entry: Mapping[str, Any]) -> Claim:

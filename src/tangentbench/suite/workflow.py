@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -225,7 +226,7 @@ class Wiring:
 
     def mirror_option(self) -> str:
         mirror = self.settings.get("data_mirror")
-        return f"--mirror '{mirror}'" if mirror else ""
+        return f"--mirror {shlex.quote(str(mirror))}" if mirror else ""
 
     def whole_catalogue(self) -> str:
         """A digest of all studies: any edit of the catalogue renews the gallery page."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def read_lock(file: Path) -> dict[str, str]:
     """Versions by lower-case name; empty where there is no lock, as in an install from a wheel."""
     if not file.is_file():
         return {}
-    lines = (line.partition("#")[0].partition(";")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
+    lines = (re.split(r"[#;\\]", line)[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
     pairs = (line.partition("==") for line in lines if "==" in line)
     return {name.strip().lower(): version.strip() for name, _, version in pairs}
 

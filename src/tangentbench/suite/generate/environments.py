@@ -47,9 +47,9 @@ def environments(paths: Paths) -> dict[Path, str]:
 
 
 def _locked(lock: Path) -> dict[str, str]:
-    """Canonical name to `name==version`."""
-    lines = [line for line in lock.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    return {canonicalize_name(line.split("==")[0]): line for line in lines}
+    """Canonical name to `name==version`; the sums of files stand on lines of their own, set in."""
+    lines = [line for line in lock.read_text(encoding="utf-8").splitlines() if line and line[0] not in "# "]
+    return {canonicalize_name(line.split("==")[0]): line.removesuffix(" \\") for line in lines}
 
 
 def _closure(packages: Iterable[str], pins: dict[str, str]) -> set[str]:
