@@ -29,7 +29,8 @@ import numpy as np  # noqa: E402 - reads the settings above
 from peers.neural_tangents_modes import Request, fastest  # noqa: E402
 
 from tangentbench.atomic import written_whole  # noqa: E402
-from tangentbench.kernels import cntk, layered_kernel, myrtle, native  # noqa: E402
+from tangentbench.kernels import cntk, exact, myrtle  # noqa: E402
+from tangentbench.kernels._backends import native  # noqa: E402
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "kernels.md"
 SIDE, CHANNELS = 32, 3
@@ -94,7 +95,7 @@ def lanes(quick: bool) -> list[Lane]:
     def of_myrtle(repeats: int) -> Seconds:
         first, second = images(16), images(16, seed=1)
         how: Any = {"backend": "native", "threads": THREADS, "progress": False}
-        return best_of(repeats, lambda: layered_kernel(first, second, myrtle(5), **how)).over(16 * 16)
+        return best_of(repeats, lambda: exact(first, second, myrtle(5), **how)).over(16 * 16)
 
     pooled, flat = ((4,), (6,)) if quick else ((4, 6, 11), (4, 6, 11, 21))
     return [

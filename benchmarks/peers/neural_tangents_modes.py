@@ -74,7 +74,7 @@ def images(count: int, side: int, channels: int, seed: int, dtype: str) -> np.nd
 
 
 def _layer(word: str) -> Any:
-    from tangentbench.kernels.neural_tangents_compat import stax
+    from tangentbench.kernels._backends.neural_tangents_compat import stax
 
     if word.startswith("conv"):
         filter, _, stride = word.removeprefix("conv").partition("/")
@@ -88,7 +88,7 @@ def _layer(word: str) -> Any:
 
 
 def kernel_function(layers: Sequence[str], kind: str) -> Any:
-    from tangentbench.kernels.neural_tangents_compat import stax
+    from tangentbench.kernels._backends.neural_tangents_compat import stax
 
     _, _, kernel = stax.serial(*map(_layer, layers))
     return lambda x1, x2: kernel(x1, x2, kind)
