@@ -75,6 +75,8 @@ class WorkFolder:
 
     path: Path
     mark: str = ""
+    record: Mapping[str, Any] | None = None
+    """The identity, written beside the first piece of work: a job that keeps nothing leaves nothing."""
     _given: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def piece(self, name: str) -> str:
@@ -86,10 +88,16 @@ class WorkFolder:
         return name if number == 1 else f"{name} ({number})"
 
     def file(self, piece: str, suffix: str) -> Path:
-        return self.path / f"{file_stem(piece)}{suffix}"
+        return self._claimed() / f"{file_stem(piece)}{suffix}"
 
     def folder(self, piece: str) -> Path:
-        return self.path / file_stem(piece)
+        return self._claimed() / file_stem(piece)
+
+    def _claimed(self) -> Path:
+        """The folder with its record in it."""
+        if self.record is not None and not (self.path / RECORD).is_file():
+            write_json(self.path / RECORD, dict(self.record))
+        return self.path
 
 
 def open_work(path: Path, identity: Identity) -> WorkFolder:
@@ -98,11 +106,10 @@ def open_work(path: Path, identity: Identity) -> WorkFolder:
     if path.is_dir() and any(path.iterdir()):
         reason = _not_ours(record, identity)
         if reason is None:
-            return WorkFolder(path, identity.digest)
+            return WorkFolder(path, identity.digest, identity.as_record())
         _log.warning("%s holds unfinished work that is not of this job (%s): it starts anew", path, reason)
         _empty(path, record)
-    write_json(record, identity.as_record())
-    return WorkFolder(path, identity.digest)
+    return WorkFolder(path, identity.digest, identity.as_record())
 
 
 def _not_ours(record: Path, identity: Identity) -> str | None:

@@ -255,7 +255,7 @@ def test_any_network_can_be_planned(paths: Paths) -> None:
     np.testing.assert_allclose(stores[TRAIN].to_array(), layered_kernel(images, network=myrtle(5)), rtol=1e-6)
     gram_jobs.seal(paths, plan, TRAIN, "quick", threads=1)
     assert all(amount > 0 for amount in tile_work(plan).units.values())
-    with pytest.raises(TangentbenchError, match="it has side, stride, padded"):
+    with pytest.raises(TangentbenchError, match="it has window, stride, padded"):
         named({"name": "layers", "network": [{"layer": "AveragePool", "size": 2}]}).key  # noqa: B018
 
 
