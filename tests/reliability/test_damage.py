@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,30 +121,23 @@ def test_any_damage_to_a_tile_is_noticed(tmp_path: Path) -> None:
 
 def test_damaged_checkpoint_and_tile_of_a_killed_job(trial: Project, undisturbed: Project) -> None:
     """The job goes on; a damaged tile is computed again, a damaged checkpoint costs the training, and both are said."""
-    kept = work(trial, "trial_gram")
-    make_store(trial, kept)
-    flip(kept / "gram/tiles/00003-00001.npy", 300)
-    work(trial, "trial_training").mkdir(parents=True)
+    stop = trial.root / "stop"
+    for name, step in (("trial_gram", 10), ("trial_training", 15)):
+        stop.write_text(str(step))
+        assert trial.run(*job(name)).returncode != 0
+    stop.unlink()
+    tiles = sorted((work(trial, "trial_gram") / "gram/tiles").glob("0*.npy"))
+    flip(tiles[4], 300)
     (work(trial, "trial_training") / "training.npz").write_bytes(b"PK\x03\x04 cut off")
     gram, training = trial.run(*job("trial_gram")), trial.run(*job("trial_training"))
     assert_succeeds(gram)
     assert_succeeds(training)
-    assert "00003-00001.npy" in gram.stderr and "recomputed" in gram.stderr
+    assert tiles[4].name in gram.stderr and "recomputed" in gram.stderr
     assert "starts again" in training.stderr
-    assert steps_taken(trial) == 1 + STEPS["trial_training"]
+    again = STEPS["trial_gram"] - len(tiles) + 1
+    assert steps_taken(trial) == 15 + again + STEPS["trial_training"]
     for name in STEPS:
         assert_same_part(trial, undisturbed, name)
-
-
-def make_store(project: Project, folder: Path) -> None:
-    """The store of trial_gram, as a job that was killed after its last tile leaves it."""
-    from tangentbench.kernels import ntk
-
-    points = load_dataset(project.root / "data/sphere_pairs.npz").x_train[:160]
-    store = Gram.create(folder / "gram", points, kernel={"name": "ntk", "depth": 3}, tile=20)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        store.compute(lambda x1, x2: ntk(x1, x2, depth=3), progress=False)
 
 
 def test_jobs_name_the_damaged_file(undisturbed: Project, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tangentbench.gram.identity import key
 from tangentbench.paths import Paths
 from tangentbench.suite.catalogue import load_catalogue
 from tangentbench.suite.gram_plans import Grams
+from tangentbench.suite.job_identity import tile_code
 
 pytestmark = [
     pytest.mark.slurm,
@@ -70,7 +71,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Project:
     )
     plan = Grams.at(paths, load_catalogue(paths), "quick").plan("small", "cntk")
     gram_jobs.prepare_inputs(paths, plan, "quick", 0)
-    gram_jobs.create_store(paths, plan, "test", "quick")
+    gram_jobs.create_store(paths, plan, "test", "quick", tile_code(plan))
     for tile in plan.tiles("test"):
         gram_jobs.compute_tile(paths, plan, "test", tile, "quick", threads=1)
     return project
